@@ -1,0 +1,4 @@
+"""The core: errors, names on disk, episodes, conventions, quaternions, ULPs, atomic files, provenance, ledger.
+
+numpy and the standard library only; nothing here opens a data format.
+"""

@@ -1,0 +1,78 @@
+"""Episode columns that read HDF5 datasets block by block.
+
+What is not here: writing, and the fast chunk paths of the trajectory store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from trajpipe.core.episode import check_rows
+from trajpipe.core.errors import SchemaError, UnreadableError
+from trajpipe.core.findings import Place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HDF5Column:
+    """Rows of one dataset, read when asked for; big-endian becomes native, HDF5 bool becomes numpy bool.
+
+    Attributes:
+        dataset: Open dataset of rank ≥ 1 with a numeric or bool dtype.
+    """
+
+    dataset: h5py.Dataset
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type in native byte order."""
+        return np.dtype(self.dataset.dtype).newbyteorder("=")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(T, *trailing)."""
+        return tuple(int(n) for n in self.dataset.shape)
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Rows [start, stop).
+
+        Raises:
+            RowIndexError: out of range.
+            UnreadableError: the bytes cannot be read (a broken gzip chunk, …).
+        """
+        check_rows(start, stop, self.shape[0])
+        try:
+            rows = self.dataset[start:stop]
+        except OSError as error:
+            raise UnreadableError(
+                "stored bytes cannot be read",
+                place=Place(file=_base(self.dataset), column=self.dataset.name, row=start),
+                got=error,
+                code="broken-chunk",
+            ) from error
+        return np.asarray(rows, dtype=self.dtype)
+
+
+def _base(dataset: h5py.Dataset) -> str:
+    return str(dataset.file.filename).rsplit("/", 1)[-1]
+
+
+def column_of(dataset: h5py.Dataset) -> HDF5Column:
+    """A column of a dataset.
+
+    Raises:
+        SchemaError: it is a scalar, or its dtype is not numeric or bool (strings, references, compounds).
+    """
+    kind = dataset.dtype.kind
+    if dataset.shape is None or dataset.ndim < 1 or kind not in "buif":
+        raise SchemaError(
+            "a column is a numeric dataset with rows",
+            place=Place(file=_base(dataset), column=dataset.name),
+            got=f"shape {dataset.shape}, dtype {dataset.dtype}",
+            code="not-a-column",
+        )
+    return HDF5Column(dataset)

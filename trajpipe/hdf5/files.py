@@ -1,0 +1,183 @@
+"""Opening HDF5 files that others made: clear errors for what is not HDF5, and no way out of the file.
+
+External links, external storage and virtual datasets are refused before anything is read through them.
+What is not here: any layout (L2, store, raw formats).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import h5py
+import hdf5plugin  # noqa: F401  (registers its filters without any environment variable)
+
+from trajpipe.core.errors import InputError, LockedError, UnreadableError, UntrustedError
+from trajpipe.core.findings import Place
+from trajpipe.core.order import natural_sorted
+
+SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
+LOCK_RETRIES: Final = 5
+LOCK_PAUSE_S: Final = 0.2
+_MAX_OBJECTS: Final = 5_000_000
+
+
+def looks_like_hdf5(path: Path) -> bool:
+    """True when the file begins with HDF5's signature (or holds it at a user-block offset)."""
+    try:
+        with path.open("rb") as handle:
+            offset = 0
+            while offset <= 1 << 16:
+                handle.seek(offset)
+                if handle.read(8) == SIGNATURE:
+                    return True
+                offset = 512 if offset == 0 else offset * 2
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def open_hdf5(path: Path, *, chunk_cache_bytes: int = 1 << 20) -> Iterator[h5py.File]:
+    """Open an HDF5 file read-only, after checking that nothing in it leads out of it.
+
+    Args:
+        path: The file.
+        chunk_cache_bytes: HDF5's chunk cache per dataset.
+
+    Raises:
+        UnreadableError: not there, not HDF5, truncated; the message says which, with both sizes where known.
+        LockedError: another process is writing it (retried for a second first).
+        UntrustedError: an external link, external storage or a virtual dataset.
+    """
+    handle = _open(path, chunk_cache_bytes)
+    try:
+        refuse_ways_out(handle, path)
+        yield handle
+    finally:
+        handle.close()
+
+
+def _open(path: Path, chunk_cache_bytes: int) -> h5py.File:
+    for attempt in range(LOCK_RETRIES):
+        try:
+            return h5py.File(path, "r", rdcc_nbytes=chunk_cache_bytes)
+        except BlockingIOError as error:
+            if attempt + 1 == LOCK_RETRIES:
+                raise LockedError(
+                    "the file is being written by another process",
+                    place=path,
+                    hint="Try again when the recorder has closed it.",
+                ) from error
+            time.sleep(LOCK_PAUSE_S)
+        except OSError as error:
+            raise why_unreadable(path, error) from error
+    raise AssertionError("unreachable")
+
+
+def why_unreadable(path: Path, error: OSError) -> UnreadableError:
+    """The error that says what a file that HDF5 cannot open is."""
+    if not path.exists():
+        return UnreadableError("no such file", place=path, code="missing-file")
+    if path.is_dir():
+        return UnreadableError("a folder is not an HDF5 file", place=path)
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        head = handle.read(256)
+    if size == 0:
+        return UnreadableError("the file is empty", place=path, got="0 bytes", code="empty-file")
+    if head.startswith(b"version https://git-lfs"):
+        return UnreadableError(
+            "the file is a git-lfs pointer, not the data",
+            place=path,
+            hint="Run `git lfs pull` in its repository.",
+            code="git-lfs-pointer",
+        )
+    if head.lstrip().lower().startswith((b"<!doctype", b"<html")):
+        return UnreadableError(
+            "the file is an HTML page, not the data", place=path, hint="Download it again.", code="html-page"
+        )
+    text = str(error)
+    if "truncated" in text:
+        stored = text.partition("stored_eof = ")[2].rstrip(")") or "unknown"
+        return UnreadableError(
+            "the file is truncated",
+            place=path,
+            got=f"{size} bytes",
+            expected=f"{stored} bytes",
+            hint="Copy or record it again.",
+            code="truncated",
+        )
+    if not looks_like_hdf5(path):
+        return UnreadableError("the file is not HDF5", place=path, got=f"first bytes {head[:8]!r}")
+    return UnreadableError("HDF5 cannot open the file", place=path, got=text)
+
+
+def refuse_ways_out(handle: h5py.File, path: Path) -> None:
+    """Walk all links of an open file and refuse what reads other files.
+
+    Raises:
+        UntrustedError: an external link, external storage or a virtual dataset; names it.
+        UnreadableError: the file's own structure cannot be walked.
+    """
+    try:
+        for place, what in _ways_out(handle):
+            raise UntrustedError(
+                f"{what} is refused: a recording may not read other files",
+                place=Place(file=path.name, column=place),
+                code="external-reference",
+            )
+    except (RuntimeError, KeyError, OSError) as error:
+        if isinstance(error, UntrustedError):
+            raise
+        raise UnreadableError("the file's structure cannot be read", place=path, got=error) from error
+
+
+def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
+    todo, seen, count = [handle["/"]], set[object](), 0
+    while todo:
+        group = todo.pop()
+        for name in group:
+            count += 1
+            if count > _MAX_OBJECTS:
+                raise InputError("too many objects in one file", got=count, expected=f"≤ {_MAX_OBJECTS}")
+            link = group.get(name, getlink=True)
+            place = f"{group.name.rstrip('/')}/{name}"
+            if isinstance(link, h5py.ExternalLink):
+                yield place, f"an external link to {Path(link.filename).name!r}"
+                continue
+            if isinstance(link, h5py.SoftLink):
+                yield place, "a soft link"
+                continue
+            item = group[name]
+            if isinstance(item, h5py.Group):
+                key = h5py.h5o.get_info(item.id).addr
+                if key not in seen:
+                    seen.add(key)
+                    todo.append(item)
+            elif isinstance(item, h5py.Dataset):
+                plist = item.id.get_create_plist()
+                if plist.get_external_count():
+                    yield place, "external storage"
+                elif plist.get_layout() == h5py.h5d.VIRTUAL:
+                    yield place, "a virtual dataset"
+
+
+def datasets_below(group: h5py.Group) -> dict[str, h5py.Dataset]:
+    """All datasets below a group by their relative path, in natural order of the paths."""
+    found: dict[str, h5py.Dataset] = {}
+
+    def visit(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item
+
+    group.visititems(visit)
+    return {name: found[name] for name in natural_sorted(found)}
+
+
+def subgroups(group: h5py.Group) -> dict[str, h5py.Group]:
+    """Direct sub-groups by name, in natural order."""
+    return {n: group[n] for n in natural_sorted(group) if isinstance(group[n], h5py.Group)}

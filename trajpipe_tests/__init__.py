@@ -1,0 +1,1 @@
+"""The tests of trajpipe; the structure mirrors the package."""
