@@ -194,6 +194,32 @@ def _temporary(target: Path, overwrite: bool) -> Iterator[Path]:
         remove(temporary)
 
 
+@contextmanager
+def named_temporary(target: Path) -> Iterator[Path]:
+    """Yield a free path with the target's own name inside a temporary folder beside it.
+
+    For outputs that are checked before they are published (messages then name the target). Nothing is
+    published here: call `publish`; whatever is left is deleted at the end of the block.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = temporary_beside(target)
+    folder.mkdir()
+    try:
+        yield folder / target.name
+    finally:
+        remove(folder)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Publish a finished temporary file or folder onto its target."""
+    if temporary.is_dir():
+        beside = temporary_beside(target)
+        temporary.rename(beside)
+        publish_folder(beside, target)
+    else:
+        publish_file(temporary, target)
+
+
 def write_text(target: Path, text: str) -> None:
     """Write a UTF-8 file atomically, line ends as given."""
     with atomic_file(target) as temporary:

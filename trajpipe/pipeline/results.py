@@ -1,0 +1,241 @@
+"""What a stage returns: path, status, ledger, checks; stored beside the output and read back when unchanged.
+
+What is not here: the stages themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from trajpipe.checks.registry import CheckReport, CheckResult
+from trajpipe.core import atomic, jsontext, names, provenance
+from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.findings import Finding, Findings, Place, Severity
+from trajpipe.core.ledger import Ledger, LedgerEntry
+from trajpipe.core.names import Stage
+from trajpipe.core.provenance import Recipe
+
+
+class Status(StrEnum):
+    """What became of a stage."""
+
+    BUILT = "built"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass(slots=True)
+class StageResult:
+    """The outcome of one stage on one recording (demos) or dataset (store, lerobot).
+
+    Attributes:
+        dataset: Dataset name.
+        stage: `demos`, `store` or `lerobot`.
+        key: Partition key of the recording; "" for a whole dataset.
+        path: The output, present unless the status is FAILED or BLOCKED.
+        status: BUILT, UNCHANGED, FAILED (with `error`) or BLOCKED (something upstream failed).
+        ledger: Episodes read, written, rejected.
+        checks: Results of the stage's checks.
+        bytes: Size of the output.
+        seconds: Wall time of this call.
+        error: Why it failed, one paragraph; None otherwise.
+        data_version: SHA-256 of the output; "" when there is none.
+        facts: Counts for people: episodes, rows, columns.
+    """
+
+    dataset: str
+    stage: Stage
+    key: str
+    path: Path
+    status: Status
+    ledger: Ledger = field(default_factory=Ledger)
+    checks: CheckReport = field(default_factory=lambda: CheckReport("", ""))
+    bytes: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    data_version: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """The output is there and no check found an ERROR."""
+        return self.status in (Status.BUILT, Status.UNCHANGED) and self.checks.passed
+
+    @property
+    def usable(self) -> bool:
+        """The output is there and no blocking check failed: downstream may read it."""
+        return self.status in (Status.BUILT, Status.UNCHANGED) and not self.checks.blocked
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for `--json` and for worker processes."""
+        return {
+            "dataset": self.dataset,
+            "stage": self.stage.value,
+            "key": self.key,
+            "path": str(self.path),
+            "status": self.status.value,
+            "ledger": self.ledger.to_json(),
+            "checks": self.checks.to_json(),
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+            "data_version": self.data_version,
+            "facts": self.facts,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a builder hands back: everything but the output itself.
+
+    Attributes:
+        ledger: Episodes read, written, rejected.
+        facts: Counts for people.
+        findings: Repairs and oddities met on the way; they become the result `source-findings`.
+    """
+
+    ledger: Ledger
+    facts: dict[str, Any] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One output to make, and how it is recognised and proven.
+
+    Attributes:
+        dataset: Dataset name.
+        stage: The stage.
+        key: Partition key or "".
+        target: The output path.
+        recipe: What it is made of.
+        build: temporary path → `Made`; writes the output there.
+        check: path → report; run on the temporary output before it is published.
+        extra: Kept in the stamp (`raw_touch`, …).
+    """
+
+    dataset: str
+    stage: Stage
+    key: str
+    target: Path
+    recipe: Recipe
+    build: Callable[[Path], Made]
+    check: Callable[[Path], CheckReport]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def perform(job: Job, *, force: bool = False, wait_s: float = 600.0) -> StageResult:
+    """Make an output, or return the stored result when nothing changed.
+
+    The output is built under a temporary name, checked there, and published only when no blocking
+    check failed. A failure never touches an older output and is returned, not raised.
+
+    Args:
+        job: What to make.
+        force: Build although nothing changed.
+        wait_s: How long to wait for another live run on the same output, seconds.
+    """
+    began = time.perf_counter()
+    try:
+        with atomic.output_lock(job.target, wait_s=wait_s):
+            atomic.remove_stale(job.target.parent)
+            if not force and provenance.unchanged(job.target, job.recipe):
+                result = _stored(job)
+                if result is not None:
+                    result.seconds = time.perf_counter() - began
+                    return result
+            result = _build(job)
+    except (TrajpipeError, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        result = failed(job, error)
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+def _build(job: Job) -> StageResult:
+    with atomic.named_temporary(job.target) as temporary:
+        made = job.build(temporary)
+        report = job.check(temporary)
+        report.path = str(job.target)
+        _add_source_findings(report, made.findings)
+        if report.blocked:
+            result = _result(job, Status.FAILED, made.ledger, report, made.facts)
+            result.error = "a blocking check failed: " + "; ".join(
+                str(f) for r in report.results if r.blocking for f in r.findings if f.severity is Severity.ERROR
+            )
+            _note_failure(job, result)
+            return result
+        atomic.publish(temporary, job.target)
+    stamp = provenance.stamp(job.target, job.recipe, {**job.extra, "facts": made.facts})
+    atomic.write_json(provenance.beside(job.target, names.SUFFIX_LEDGER), made.ledger.to_json())
+    atomic.write_json(provenance.beside(job.target, names.SUFFIX_CHECKS), report.to_json())
+    result = _result(job, Status.BUILT, made.ledger, report, made.facts)
+    result.data_version, result.bytes = stamp["output"]["sha256"], stamp["output"]["size"]
+    return result
+
+
+def _add_source_findings(report: CheckReport, findings: Findings) -> None:
+    if len(findings):
+        title = "What was repaired or noticed while reading"
+        report.results.insert(0, CheckResult("source-findings", title, False, findings))
+
+
+def _stored(job: Job) -> StageResult | None:
+    """The stored result beside an unchanged output; None when part of it is missing."""
+    stamp = provenance.read_stamp(job.target)
+    ledger = provenance.beside(job.target, names.SUFFIX_LEDGER)
+    checks = provenance.beside(job.target, names.SUFFIX_CHECKS)
+    if stamp is None or not ledger.is_file() or not checks.is_file():
+        return None
+    report = CheckReport.from_json(jsontext.loads(checks.read_bytes(), place=checks))
+    report.path = str(job.target)
+    result = _result(job, Status.UNCHANGED, Ledger.load(ledger), report, stamp.get("facts", {}))
+    result.data_version, result.bytes = stamp["output"]["sha256"], stamp["output"]["size"]
+    return result
+
+
+def _result(
+    job: Job, status: Status, ledger: Ledger, report: CheckReport, facts: dict[str, Any]
+) -> StageResult:
+    return StageResult(job.dataset, job.stage, job.key, job.target, status, ledger, report, facts=facts)
+
+
+def failed(job: Job, error: Exception) -> StageResult:
+    """The result of a stage that raised; the error becomes an ERROR finding with the error's code."""
+    code = error.code if isinstance(error, TrajpipeError) else "unexpected"
+    name = job.key or job.dataset
+    report = CheckReport(job.stage, str(job.target))
+    text = str(error) if isinstance(error, TrajpipeError) else f"{type(error).__name__}: {error}"
+    result = CheckResult(code, "The stage can be built", True)
+    result.findings.add(Finding(code, Severity.ERROR, text, Place(file=name)))
+    report.results.append(result)
+    out = _result(job, Status.FAILED, Ledger(failed={name: text}), report, {})
+    out.error = text
+    _note_failure(job, out)
+    return out
+
+
+def _note_failure(job: Job, result: StageResult) -> None:
+    """Keep a failed attempt's evidence beside the output, apart from a good output's own."""
+    beside = provenance.beside(job.target, names.SUFFIX_FAILURE)
+    value = {"key": job.recipe.key(), "error": result.error, "checks": result.checks.to_json()}
+    if job.target.parent.is_dir():
+        atomic.write_json(beside, value)
+
+
+def blocked(dataset: str, stage: Stage, target: Path, why: str) -> StageResult:
+    """The result of a stage that was not tried since something upstream failed."""
+    result = StageResult(dataset, stage, "", target, Status.BLOCKED, Ledger(failed={dataset: why}))
+    result.checks = CheckReport(stage, str(target))
+    result.error = why
+    return result
+
+
+def entry_of(recording: str, stage: Stage, written: int) -> LedgerEntry:
+    """A ledger entry of a recording of which every episode was written."""
+    return LedgerEntry(recording, stage.value, written, written)
