@@ -7,7 +7,6 @@ What is not here: which options matter; each stage passes its own.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -135,15 +134,16 @@ def unchanged(output: Path, recipe: Recipe) -> bool:
     if value is None or value.get("key") != recipe.key() or not output.exists():
         return False
     recorded = value["output"]
-    if not output.is_dir() and recorded.get("touch") == _touch(output):
+    if not output.is_dir() and recorded.get("touch") == touch_of(output):
         return True
     return bool(recorded.get("sha256") == sha256_path(output))
 
 
 def _identity(output: Path) -> dict[str, Any]:
-    return {"sha256": sha256_path(output), "size": size_of(output), "touch": _touch(output)}
+    return {"sha256": sha256_path(output), "size": size_of(output), "touch": touch_of(output)}
 
 
-def _touch(output: Path) -> list[int]:
-    status = os.stat(output)
+def touch_of(path: Path) -> list[int]:
+    """Modification time (ns), size and inode: equal touches mean untouched bytes."""
+    status = path.stat()
     return [status.st_mtime_ns, status.st_size, status.st_ino]

@@ -1,0 +1,281 @@
+"""The stage raw → L2: one recording into one `demos.hdf5`, every episode written or rejected with a reason.
+
+What is not here: where the plan comes from (`project.py` and `convert.py` make it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trajpipe.checks.registry import CheckReport, run_checks
+from trajpipe.core import names, provenance
+from trajpipe.core.conventions import Conventions
+from trajpipe.core.episode import Description, Episode
+from trajpipe.core.errors import InputError, SchemaError, UnreadableError
+from trajpipe.core.findings import Findings
+from trajpipe.core.ledger import Ledger, Rejection, entry
+from trajpipe.core.names import Reason, Split, Stage, Tag
+from trajpipe.core.progress import Progress, silent
+from trajpipe.core.provenance import Recipe
+from trajpipe.demos import select
+from trajpipe.demos.writer import DemosWriter
+from trajpipe.pipeline import transform
+from trajpipe.pipeline.results import Job, Made, StageResult, failed, perform
+from trajpipe.sources.base import ReadOptions, Source, source
+
+CODE: Final = "demos-1"
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """Everything that decides the bytes of one L2 file.
+
+    Attributes:
+        dataset: Dataset name, recorded in the recipe.
+        key: Partition key of the recording.
+        path: The recording.
+        kind: Source kind.
+        target: The L2 file to make.
+        conventions: Declared conventions.
+        options: Source-specific options.
+        tag: Declared tag; None = the file's own, else its name's prefix.
+        task: Task text for episodes without one.
+        filters: Which episodes stay.
+        exclude: Episode name ("" = the whole recording) → reason, by hand.
+        splits: Episode name → split; the key "" stands for every episode.
+        own_masks: Keep the recording's own masks instead of `splits`.
+        align_causal: Shift `after_action` episodes.
+        image_layout: `strips` or `frames`.
+        fletcher32: Write checksums.
+    """
+
+    dataset: str
+    key: str
+    path: Path
+    kind: str
+    target: Path
+    conventions: Conventions = field(default_factory=Conventions)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    tag: str | None = None
+    task: str | None = None
+    filters: select.Filters = field(default_factory=select.Filters)
+    exclude: Mapping[str, str] = field(default_factory=dict)
+    splits: Mapping[str, str] = field(default_factory=dict)
+    own_masks: bool = False
+    align_causal: bool = False
+    image_layout: str = "strips"
+    fletcher32: bool = False
+
+    def recipe_options(self) -> dict[str, Any]:
+        """The options of the recipe, plain JSON values."""
+        return {
+            "dataset": self.dataset,
+            "kind": self.kind,
+            "conventions": self.conventions.to_json(),
+            "options": dict(self.options),
+            "tag": self.tag,
+            "task": self.task,
+            "filters": self.filters.to_json(),
+            "exclude": dict(sorted(self.exclude.items())),
+            "splits": dict(sorted(self.splits.items())),
+            "own_masks": self.own_masks,
+            "align": "causal" if self.align_causal else "recorded",
+            "image_layout": self.image_layout,
+            "fletcher32": self.fletcher32,
+        }
+
+
+def recipe_of(plan: IngestPlan) -> Recipe:
+    """The recipe of a plan; hashes the recording unless the stamp knows it untouched."""
+    return Recipe(
+        Stage.DEMOS, {plan.path.name: recording_sha256(plan.path, plan.target)}, plan.recipe_options(), CODE
+    )
+
+
+def recording_sha256(path: Path, target: Path) -> str:
+    """SHA-256 of a recording; the one in the target's stamp when size, time and inode are untouched."""
+    if not path.exists():
+        raise UnreadableError("no such recording", place=path, code="missing-file")
+    stamp = provenance.read_stamp(target)
+    if stamp is not None and stamp.get("raw_touch") == provenance.touch_of(path):
+        known = stamp.get("inputs", {}).get(path.name)
+        if isinstance(known, str):
+            return known
+    return provenance.sha256_path(path)
+
+
+def ingest(plan: IngestPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
+    """Bring one recording into L2, or say that nothing changed. Failures are returned, not raised."""
+    job = Job(plan.dataset, Stage.DEMOS, plan.key, plan.target, _no_recipe(), _never, _no_checks)
+    try:
+        touch = provenance.touch_of(plan.path) if plan.path.exists() else []
+        recipe = recipe_of(plan)
+    except (UnreadableError, InputError, OSError) as error:
+        return failed(job, error)
+    job = replace(
+        job,
+        recipe=recipe,
+        build=lambda temporary: write_demos(plan, recipe, temporary, progress),
+        check=lambda temporary: run_checks(Stage.DEMOS, temporary, context=check_context(plan)),
+        extra={"raw_touch": touch},
+    )
+    return perform(job, force=force)
+
+
+def check_context(plan: IngestPlan) -> dict[str, Any]:
+    """What the checks of an L2 file compare with."""
+    return {"conventions": plan.conventions.to_json(), "filters": plan.filters.to_json()}
+
+
+def _no_recipe() -> Recipe:
+    return Recipe(Stage.DEMOS, {}, {}, CODE)
+
+
+def _never(temporary: Path) -> Made:
+    raise InputError("this job has no builder", place=temporary)
+
+
+def _no_checks(temporary: Path) -> CheckReport:
+    return CheckReport(Stage.DEMOS, str(temporary))
+
+
+def write_demos(plan: IngestPlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:
+    """Write the L2 file of a plan at a temporary path.
+
+    An episode whose bytes turn out unreadable half-way is rejected, and the file is written anew without it.
+
+    Raises:
+        UnreadableError: the recording cannot be opened.
+        InputError: it breaks a rule as a whole, or no episode is left (the reasons are listed).
+    """
+    unreadable: dict[str, Rejection] = {}
+    while True:
+        temporary.unlink(missing_ok=True)
+        attempt = _Attempt(plan, recipe, unreadable, progress)
+        broken = attempt.write(temporary)
+        if broken is None:
+            return attempt.made()
+        unreadable[broken.episode] = broken
+
+
+class _Attempt:
+    """One pass over a recording."""
+
+    def __init__(
+        self, plan: IngestPlan, recipe: Recipe, unreadable: Mapping[str, Rejection], progress: Progress
+    ) -> None:
+        self.plan, self.recipe, self.unreadable, self.progress = plan, recipe, unreadable, progress
+        self.findings = Findings()
+        self.rejected: list[Rejection] = []
+        self.kept: list[tuple[str, Episode]] = []
+        self.rows = 0
+
+    def write(self, temporary: Path) -> Rejection | None:
+        """Write all episodes; the rejection of one that broke half-way, which asks for another pass."""
+        plan, reader = self.plan, source(self.plan.kind)
+        options = ReadOptions(
+            plan.conventions, self.recipe.inputs[plan.path.name], self.findings.add, dict(plan.options)
+        )
+        description = reader.describe(plan.path, options)
+        self.findings.extend(description.findings)
+        with ExitStack() as stack:
+            writer: DemosWriter | None = None
+            for number, episode in enumerate(self._usable(reader, options), 1):
+                if writer is None:
+                    writer = stack.enter_context(self._writer(temporary, description))
+                try:
+                    new_name = writer.write(episode)
+                except UnreadableError as error:
+                    return self._rejection(episode.name, Reason.UNREADABLE, str(error))
+                self.kept.append((new_name, replace(episode, columns={}, extras={}, attributes={})))
+                self.rows += episode.length
+                self.progress("demos", number, len(description.episodes))
+            if writer is None:
+                raise select.nothing_kept(plan.path.name, self.rejected)
+            writer.set_masks(self._masks(description))
+        return None
+
+    def made(self) -> Made:
+        """What was written."""
+        ledger = Ledger([entry(self.plan.path.name, Stage.DEMOS.value, len(self.kept), self.rejected)])
+        facts = {"episodes": len(self.kept), "rows": self.rows}
+        return Made(ledger, facts, self.findings)
+
+    def _writer(self, temporary: Path, description: Description) -> DemosWriter:
+        recipe = self.recipe.to_json() | {"read": dict(description.conventions)}
+        fps = self.plan.conventions.fps or description.fps
+        if fps is not None:
+            recipe["fps"] = str(fps)
+        return DemosWriter(
+            temporary,
+            env_args=description.env_args or {},
+            recipe=recipe,
+            image_layout=self.plan.image_layout,
+            fletcher32=self.plan.fletcher32,
+            attributes=dict(description.attributes),
+        )
+
+    def _usable(self, reader: Source, options: ReadOptions) -> Iterator[Episode]:
+        """Episodes that pass every filter, in their final form; the others go to `rejected`."""
+        for item in reader.episodes(self.plan.path, options):
+            if isinstance(item, Rejection):
+                self.rejected.append(item)
+                continue
+            finished = self._screened(item)
+            if isinstance(finished, Rejection):
+                self.rejected.append(finished)
+            else:
+                yield finished
+
+    def _screened(self, episode: Episode) -> Episode | Rejection:
+        plan = self.plan
+        reason = plan.exclude.get(episode.name, plan.exclude.get(""))
+        if reason is not None:
+            return self._rejection(episode.name, Reason.EXCLUDED, reason)
+        if episode.name in self.unreadable:
+            return self.unreadable[episode.name]
+        try:
+            episode = transform.rename_terms(episode, plan.conventions.terms)
+            if plan.align_causal:
+                episode = transform.causal(episode)
+            verdict = select.screen(episode, plan.filters)
+        except UnreadableError as error:
+            return self._rejection(episode.name, Reason.UNREADABLE, str(error))
+        except SchemaError as error:
+            return self._rejection(episode.name, error.code, str(error))
+        return self._labelled(episode) if verdict is None else verdict
+
+    def _labelled(self, episode: Episode) -> Episode:
+        """The episode with its tag, task, names and split."""
+        plan = self.plan
+        own = episode.tag if episode.tag != Tag.UNKNOWN else names.tag_of_file_name(plan.path.stem).value
+        return replace(
+            episode,
+            tag=plan.tag or own,
+            task=episode.task if episode.task is not None else plan.task,
+            source_file=episode.source_file or plan.path.name,
+            source_demo=episode.source_demo or episode.name,
+            source_sha256=episode.source_sha256 or self.recipe.inputs[plan.path.name],
+            split=plan.splits.get(episode.name, plan.splits.get("")),
+        )
+
+    def _masks(self, description: Description) -> dict[str, list[str]]:
+        """Masks of the L2 file under its new names: the recording's own when asked for, else the split's."""
+        if self.plan.own_masks and description.masks:
+            new = {episode.name: name for name, episode in self.kept}
+            return {m: [new[n] for n in of if n in new] for m, of in description.masks.items()}
+        return {
+            split.value: [name for name, episode in self.kept if episode.split == split] for split in Split
+        }
+
+    def _rejection(self, episode: str, reason: str, detail: str) -> Rejection:
+        return Rejection(self.plan.path.name, episode, str(reason), detail)
+
+
+def episodes_of_recording(path: Path, kind: str, options: ReadOptions) -> Sequence[str]:
+    """Names of a recording's episodes, without reading them."""
+    return source(kind).describe(path, options).episodes
