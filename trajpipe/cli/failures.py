@@ -1,0 +1,94 @@
+"""Errors as people read them: rule, place, got, expected, hint; as JSON under `--json`.
+
+What is not here: exit codes of findings; a failure always means "could not run", exit code 2.
+"""
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import typer
+
+from trajpipe.cli.terminal import Terminal, printable, write_text
+from trajpipe.core import jsontext
+from trajpipe.core.errors import TrajpipeError
+
+_BUG_HINT: Final = "This is a bug of trajpipe: run it again with -v -v and report what it prints."
+_LINES: Final = ("place", "got", "expected", "hint")
+_OS_HINTS: Final = {
+    errno.ENOENT: "Check the path.",
+    errno.EACCES: "Check the permissions of the file and of the folders above it.",
+    errno.EROFS: "Choose an output on a file system that can be written.",
+    errno.ENOSPC: "Free some space or choose another place; nothing half-written is left.",
+    errno.EDQUOT: "Free some of your quota or choose another place; nothing half-written is left.",
+}
+
+
+def describe(error: BaseException) -> dict[str, str]:
+    """The parts of an error that are known: `code`, `rule`, `place`, `got`, `expected`, `hint`."""
+    if isinstance(error, TrajpipeError):
+        parts: dict[str, object | None] = {
+            "code": error.code,
+            "rule": error.rule,
+            "place": error.place,
+            "got": error.got,
+            "expected": error.expected,
+            "hint": error.hint,
+        }
+    elif isinstance(error, typer.TyperException):
+        parts = _of_usage(error)
+    elif isinstance(error, OSError) and error.errno is not None:
+        parts = {
+            "code": errno.errorcode.get(error.errno, "os-error").lower(),
+            "rule": (error.strerror or "the system refused").lower(),
+            "place": error.filename,
+            "hint": _OS_HINTS.get(error.errno),
+        }
+    elif isinstance(error, MemoryError):
+        parts = {"code": "no-memory", "rule": "out of memory", "hint": "Run with fewer --jobs."}
+    else:
+        parts = {"code": "internal", "rule": f"{type(error).__name__}: {error}", "hint": _BUG_HINT}
+    return {key: str(value) for key, value in parts.items() if value is not None}
+
+
+def _of_usage(error: typer.TyperException) -> dict[str, object | None]:
+    context: Any = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "trajpipe"
+    rule = error.format_message().rstrip(".").replace("Missing command", "a verb is missing")
+    first, _, rest = rule.partition(" Did you mean ")
+    return {
+        "code": "bad-usage",
+        "rule": first[:1].lower() + first[1:].rstrip("."),
+        "hint": f"{'Did you mean ' + rest + ' ' if rest else ''}See `{path} --help`.",
+    }
+
+
+def show(error: BaseException, terminal: Terminal) -> None:
+    """Print an error on stderr, and under `--json` as the one document on stdout; a traceback under `-vv`."""
+    parts = describe(error)
+    if terminal.json:
+        write_text(jsontext.dumps({"error": parts}, indent=2) + "\n")
+    if terminal.debug:
+        traceback.print_exception(error)
+    paint = _painter(terminal)
+    lines = [f"{paint('error', '1;31')} {paint('[' + parts['code'] + ']', '2')} {printable(parts['rule'])}"]
+    lines += [_line(key, parts[key], paint) for key in _LINES if key in parts]
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _line(key: str, text: str, paint: Callable[[str, str], str]) -> str:
+    first, *rest = printable(text).split("\n")
+    label = "at" if key == "place" else key
+    indented = [f"{'':12}{line}" for line in rest]
+    return "\n".join([f"  {paint(f'{label:<9}', '2')} {first}", *indented])
+
+
+def _painter(terminal: Terminal) -> Callable[[str, str], str]:
+    """A function that styles text for stderr, or leaves it: Rich is too slow to load for one line."""
+    plain = terminal.no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not sys.stderr.isatty():
+        return lambda text, _style: text
+    return lambda text, style: f"\x1b[{style}m{text}\x1b[0m"
