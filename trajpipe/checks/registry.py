@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from trajpipe.core.errors import InputError, TrajpipeError, UnreadableError
+from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Denominator, Finding, Findings, Place, Severity, at_least
 
 ENTRY_POINTS: Final = "trajpipe.checks"
@@ -36,7 +36,8 @@ class Subject:
         path: The file or folder.
         context: Declared facts that rules compare with (conventions, expected counts, inputs); may be empty.
         facts: Cache: facts read once and shared by the rules of one run.
-        counted: Set by a rule: what it looked at. A rule that leaves `checked` 0 of a total above 0 fails.
+        counted: Set by a rule: what it looked at. A rule that counts and has checked 0 fails (nothing was
+            compared); a rule that has nothing to look at by right does not count.
         measures: Numeric measurements by name, plotted over time in the UI.
     """
 
@@ -256,7 +257,7 @@ def _run_one(one: Check, subject: Subject) -> CheckResult:
     result = CheckResult(one.code, one.title, one.blocking)
     try:
         result.findings.extend(one.rule(subject))
-    except (TrajpipeError, OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except Exception as error:  # noqa: BLE001 — hostile data may raise anything; it becomes an ERROR finding
         result.findings.add(_finding_of(one, subject, error))
     result.counted, result.measures = subject.counted, subject.measures
     counted = subject.counted

@@ -1,4 +1,4 @@
-"""The core: errors, names on disk, episodes, conventions, quaternions, ULPs, atomic files, provenance, ledger.
+"""The core: errors, names on disk, episodes, conventions, quaternions, ULPs, atomic files, ledger.
 
 numpy and the standard library only; nothing here opens a data format.
 """

@@ -1,72 +1,49 @@
-"""Atomic files and folders: whole or not at all; locks, free-space checks, stale temporaries.
+"""Atomic files and folders: whole or not at all; free-space checks, removal of stale temporaries.
 
-A temporary lies beside its target (same file system), is fsynced, then renamed. Its name holds the
-writer's pid and start time, so a dead writer's temporary is recognised.
-What is not here: what goes into the files.
+A temporary lies beside its target (same file system), is fsynced, then renamed.
+What is not here: what goes into the files; locks, see `trajpipe.core.locks`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import shutil
-import socket
 import sys
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from trajpipe.core import jsontext, names
-from trajpipe.core.errors import DiskSpaceError, LockedError, OutputExistsError
+from trajpipe.core.errors import DiskSpaceError, OutputExistsError
+from trajpipe.core.locks import lock_holder, lock_is_stale, output_lock
+from trajpipe.core.temporaries import OLD_MARK, is_alive, stale_temporaries, temporary_beside, writer_is_dead
+
+__all__ = [
+    "atomic_file",
+    "atomic_folder",
+    "fsync_path",
+    "is_alive",
+    "lock_holder",
+    "lock_is_stale",
+    "named_temporary",
+    "output_lock",
+    "publish",
+    "publish_file",
+    "publish_folder",
+    "remove",
+    "remove_stale",
+    "require_space",
+    "stale_temporaries",
+    "temporary_beside",
+    "write_json",
+    "write_text",
+]
 
 _RENAME_EXCHANGE: Final = 2
 _AT_FDCWD: Final = -100
-_OLD_MARK: Final = names.TEMPORARY_MARK + "old-"
-
-
-def temporary_beside(target: Path) -> Path:
-    """A fresh temporary name in the target's own folder: `.<name>.trajpipe-tmp-<pid>-<start>-<random>`."""
-    tail = f"{os.getpid()}-{_start_of(os.getpid())}-{uuid.uuid4().hex[:8]}"
-    return target.parent / f".{target.name}{names.TEMPORARY_MARK}{tail}"
-
-
-def _start_of(pid: int) -> int:
-    """Kernel start time of a process in clock ticks; 0 where /proc is absent or the process is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    return int(stat.rpartition(")")[2].split()[19])
-
-
-def is_alive(pid: int, start: int) -> bool:
-    """True when the process that had this pid and start time still runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return start == 0 or _start_of(pid) in (0, start)
-
-
-def stale_temporaries(folder: Path) -> list[Path]:
-    """Temporaries in this folder (not below it) whose writer is dead."""
-    if not folder.is_dir():
-        return []
-    return [p for p in sorted(folder.iterdir()) if names.TEMPORARY_MARK in p.name and not _writer_lives(p)]
-
-
-def _writer_lives(path: Path) -> bool:
-    parts = path.name.rpartition(names.TEMPORARY_MARK)[2].removeprefix("old-").split("-")
-    if len(parts) < 2 or not (parts[0].isdigit() and parts[1].isdigit()):
-        return False
-    return is_alive(int(parts[0]), int(parts[1]))
 
 
 def remove_stale(folder: Path) -> list[Path]:
@@ -98,7 +75,7 @@ def fsync_path(path: Path) -> None:
 def publish_file(temporary: Path, target: Path) -> None:
     """Fsync a finished temporary file and rename it onto its target, then fsync the folder."""
     fsync_path(temporary)
-    os.replace(temporary, target)
+    temporary.replace(target)
     fsync_path(target.parent)
 
 
@@ -112,7 +89,7 @@ def publish_folder(temporary: Path, target: Path) -> None:
         if not path.is_symlink():
             fsync_path(path)
     if not target.exists():
-        os.rename(temporary, target)
+        temporary.rename(target)
     elif _exchange(temporary, target):
         remove(temporary)
     else:
@@ -137,10 +114,13 @@ def _exchange(a: Path, b: Path) -> bool:
 
 
 def _two_step(temporary: Path, target: Path) -> None:
-    tail = temporary.name.rpartition(names.TEMPORARY_MARK)[2]
-    old = target.parent / f".{target.name}{_OLD_MARK}{tail}"
-    os.rename(target, old)
-    os.rename(temporary, target)
+    """Rename the old one aside and the new one into place, under names that `_recover_exchanges` pairs."""
+    new = temporary_beside(target)
+    tail = new.name.rpartition(names.TEMPORARY_MARK)[2]
+    old = target.parent / f".{target.name}{OLD_MARK}{tail}"
+    temporary.rename(new)
+    target.rename(old)
+    new.rename(target)
     remove(old)
 
 
@@ -149,12 +129,12 @@ def _recover_exchanges(folder: Path) -> None:
     if not folder.is_dir():
         return
     for old in sorted(folder.iterdir()):
-        if _OLD_MARK not in old.name or _writer_lives(old):
+        if OLD_MARK not in old.name or not writer_is_dead(old):
             continue
-        name, _, tail = old.name[1:].rpartition(_OLD_MARK)
+        name, _, tail = old.name[1:].rpartition(OLD_MARK)
         target, new = folder / name, folder / f".{name}{names.TEMPORARY_MARK}{tail}"
         if not target.exists():
-            os.rename(new if new.exists() else old, target)
+            (new if new.exists() else old).rename(target)
 
 
 @contextmanager
@@ -254,83 +234,3 @@ def require_space(folder: Path, needed: int, *, what: str) -> None:
             expected=f"{needed:,} bytes for {what}",
             hint="Free some space or choose another data root.",
         )
-
-
-@contextmanager
-def output_lock(target: Path, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold `<target>.lock` (pid, start time, host) while an output is being made.
-
-    A lock whose process on this host is dead is taken over. Locks of other hosts are never taken over.
-
-    Args:
-        target: The output.
-        wait_s: How long to wait for a live holder, seconds.
-
-    Raises:
-        LockedError: a live process still holds the lock after `wait_s`; it names the holder.
-    """
-    lock = target.parent / f".{target.name}{names.SUFFIX_LOCK}"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    mine = {"pid": os.getpid(), "start": _start_of(os.getpid()), "host": socket.gethostname()}
-    deadline = time.monotonic() + wait_s
-    while not _try_lock(lock, mine):
-        if time.monotonic() >= deadline:
-            holder = lock_holder(lock)
-            raise LockedError(
-                "another run is making this output",
-                place=target,
-                got=f"lock held by pid {holder.get('pid')} on {holder.get('host')}",
-                hint=f"Wait for it, or delete {lock} if that process is gone.",
-            )
-        time.sleep(0.05)
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-
-
-def _try_lock(lock: Path, mine: dict[str, int | str]) -> bool:
-    """Link a private file into the lock's place: the lock appears with its content or not at all."""
-    private = temporary_beside(lock)
-    private.write_text(json.dumps(mine))
-    try:
-        os.link(private, lock)
-        return True
-    except FileExistsError:
-        holder = lock_holder(lock)
-        if lock_is_stale(holder):
-            _break_lock(lock, holder)
-        return False
-    finally:
-        private.unlink(missing_ok=True)
-
-
-def _break_lock(lock: Path, holder: dict[str, int | str]) -> None:
-    """Remove a dead holder's lock; moved aside first, so that two breakers cannot remove a new one."""
-    aside = temporary_beside(lock)
-    try:
-        os.rename(lock, aside)
-    except FileNotFoundError:
-        return
-    if lock_holder(aside) != holder:
-        try:
-            os.link(aside, lock)
-        except FileExistsError:
-            pass
-    aside.unlink(missing_ok=True)
-
-
-def lock_holder(lock: Path) -> dict[str, int | str]:
-    """Who holds a lock file: pid, start, host; empty when it is gone or unreadable."""
-    try:
-        value = json.loads(lock.read_text())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def lock_is_stale(holder: dict[str, int | str]) -> bool:
-    """True when the holder was a process of this host that is dead."""
-    if holder.get("host") != socket.gethostname():
-        return False
-    return not is_alive(int(holder.get("pid", 0)), int(holder.get("start", 0)))

@@ -124,7 +124,9 @@ class Conventions:
 
 
 def quaternion_candidates(path: str, trailing: tuple[int, ...]) -> bool:
-    """True when a dataset's name or shape says it may hold quaternions (a guess for asking, never for converting).
+    """True when a dataset's name and shape say it may hold quaternions.
+
+    A guess for asking the user, never for converting.
 
     Args:
         path: Dataset path below the demo.

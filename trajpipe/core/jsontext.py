@@ -6,19 +6,24 @@ What is not here: atomic writing, see `trajpipe.core.atomic`.
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import re
+from typing import Any, Final, NoReturn
 
 from trajpipe.core.errors import InputError
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = True) -> str:
-    """Strict JSON text of a plain value.
+    """Strict JSON text of a plain value; always encodable as UTF-8.
+
+    Lone surrogates (undecodable bytes of a recording's text) are escaped, so that `loads` gives them back.
 
     Raises:
-        InputError: the value holds a NaN or an infinity.
+        InputError: the value holds a NaN or an infinity, or holds itself.
     """
     try:
-        return json.dumps(
+        text = json.dumps(
             value,
             ensure_ascii=False,
             allow_nan=False,
@@ -27,7 +32,8 @@ def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = True) -> s
             separators=(",", ": ") if indent else (",", ":"),
         )
     except ValueError as error:
-        raise InputError("JSON must not hold NaN or infinity", got=error) from error
+        raise InputError("JSON holds finite numbers only, and no value holds itself", got=error) from error
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def loads(text: str | bytes, *, place: object | None = None) -> Any:
@@ -38,7 +44,7 @@ def loads(text: str | bytes, *, place: object | None = None) -> Any:
         place: Named in the error.
 
     Raises:
-        InputError: not JSON, or it holds a bare NaN or Infinity.
+        InputError: not JSON, or it holds a bare NaN or Infinity, or an integer of thousands of digits.
     """
 
     def refuse(token: str) -> NoReturn:
@@ -46,5 +52,7 @@ def loads(text: str | bytes, *, place: object | None = None) -> Any:
 
     try:
         return json.loads(text, parse_constant=refuse)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputError("text is not JSON", place=place, got=error) from error

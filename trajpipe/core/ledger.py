@@ -124,8 +124,12 @@ class Ledger:
         """The ledger that `to_json` wrote.
 
         Raises:
-            InputError: an entry does not balance.
+            InputError: another version, or an entry does not balance.
         """
+        if value.get("version") != names.LEDGER_VERSION:
+            raise InputError(
+                "a ledger of another version", got=value.get("version"), expected=names.LEDGER_VERSION
+            )
         entries = [
             LedgerEntry(
                 recording=e["recording"],
@@ -142,8 +146,16 @@ class Ledger:
 
     @classmethod
     def load(cls, path: Path) -> Ledger:
-        """Read a `.ledger.json`."""
-        return cls.from_json(jsontext.loads(path.read_bytes(), place=path))
+        """Read a `.ledger.json`.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        value = jsontext.loads(path.read_bytes(), place=path)
+        try:
+            return cls.from_json(value)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise InputError("the ledger is damaged", place=path, got=repr(error)) from error
 
     @classmethod
     def joined(cls, ledgers: Iterable[Ledger]) -> Ledger:

@@ -9,15 +9,23 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]+)")
 _NOT_SLUG = re.compile(r"[^A-Za-z0-9_.\-]+")
 _MAX_SLUG = 120
 
 
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which digit runs compare as numbers; equal numbers fall back to their text."""
+def natural_key(name: str) -> tuple[tuple[int, int, str, str], ...]:
+    """Sort key under which digit runs compare as numbers; equal numbers fall back to their text.
+
+    Numbers are compared by length and digits, never converted: a hostile name may hold thousands of digits.
+    """
     parts = _DIGITS.split(name)
-    return tuple((1, int(p), p) if p.isdigit() and p.isascii() else (0, 0, p) for p in parts)
+    return tuple(_number_key(p) if i % 2 else (0, 0, p, p) for i, p in enumerate(parts))
+
+
+def _number_key(digits: str) -> tuple[int, int, str, str]:
+    significant = digits.lstrip("0")
+    return 1, len(significant), significant, digits
 
 
 def natural_sorted(names: Iterable[str]) -> list[str]:
@@ -33,5 +41,5 @@ def slug(text: str) -> str:
     plain = _NOT_SLUG.sub("-", text).strip("-.")
     if plain == text and len(text) <= _MAX_SLUG:
         return text
-    mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{plain[:_MAX_SLUG].strip('-.') or 'recording'}-{mark}"

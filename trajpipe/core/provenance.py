@@ -7,15 +7,14 @@ What is not here: which options matter; each stage passes its own.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from trajpipe.core import atomic, jsontext, names
 from trajpipe.core.errors import InputError
-
-_BLOCK: Final = 1 << 20
 
 
 def package_version() -> str:
@@ -48,7 +47,7 @@ def sha256_folder(folder: Path) -> str:
         if path.is_symlink() and not path.resolve().is_relative_to(root):
             raise InputError("a link leaves the folder", place=path)
         if path.is_file():
-            digest.update(f"{path.relative_to(folder).as_posix()}\0{sha256_file(path)}\n".encode())
+            digest.update(os.fsencode(f"{path.relative_to(folder).as_posix()}\0{sha256_file(path)}\n"))
     return digest.hexdigest()
 
 
@@ -124,8 +123,9 @@ def read_stamp(output: Path) -> dict[str, Any] | None:
         value = jsontext.loads(path.read_bytes(), place=path)
     except InputError:
         return None
-    usable = isinstance(value, dict) and value.get("version") == names.RECIPE_VERSION and "output" in value
-    return value if usable else None
+    if not isinstance(value, dict) or value.get("version") != names.RECIPE_VERSION:
+        return None
+    return value if isinstance(value.get("output"), dict) else None
 
 
 def unchanged(output: Path, recipe: Recipe) -> bool:
@@ -134,7 +134,7 @@ def unchanged(output: Path, recipe: Recipe) -> bool:
     if value is None or value.get("key") != recipe.key() or not output.exists():
         return False
     recorded = value["output"]
-    if not output.is_dir() and recorded.get("touch") == touch_of(output):
+    if recorded.get("touch") == touch_of(output):
         return True
     return bool(recorded.get("sha256") == sha256_path(output))
 
@@ -144,6 +144,12 @@ def _identity(output: Path) -> dict[str, Any]:
 
 
 def touch_of(path: Path) -> list[int]:
-    """Modification time (ns), size and inode: equal touches mean untouched bytes."""
+    """Modification time (ns), size and inode: equal touches mean untouched bytes.
+
+    A folder's touch is one number over the names, times and sizes of all files below it.
+    """
+    if path.is_dir():
+        lines = [f"{p.relative_to(path).as_posix()} {touch_of(p)}" for p in path.rglob("*") if p.is_file()]
+        return [int(sha256_bytes("\n".join(sorted(lines)).encode())[:15], 16)]
     status = path.stat()
     return [status.st_mtime_ns, status.st_size, status.st_ino]

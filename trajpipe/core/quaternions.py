@@ -6,6 +6,7 @@ What is not here: which columns hold quaternions, see `trajpipe.core.conventions
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -44,10 +45,15 @@ def to_xyzw_at(rows: NDArray[Any], starts: Sequence[int], order: QuaternionOrder
         (…, D) array of the same dtype; `rows` itself when it is `xyzw` already.
 
     Raises:
-        SchemaError: a span does not fit in D.
+        SchemaError: a span does not fit in D, two spans overlap, or the order is no order.
     """
     if order == "xyzw":
         return rows
+    if order != "wxyz":
+        raise SchemaError("no such quaternion order", got=order, expected="wxyz or xyzw")
+    spans = sorted(starts)
+    if any(b - a < 4 for a, b in pairwise(spans)):
+        raise SchemaError("declared quaternions overlap", got=spans)
     out = rows.copy()
     for start in starts:
         if start < 0 or start + 4 > rows.shape[-1]:
@@ -77,7 +83,8 @@ def multiply_xyzw(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 def conjugate_xyzw(q: NDArray[Any]) -> NDArray[Any]:
     """Conjugate of (…, 4) scalar-last quaternions."""
-    return q * np.array([-1, -1, -1, 1], dtype=q.dtype)
+    out: NDArray[Any] = q * np.array([-1, -1, -1, 1], dtype=q.dtype)
+    return out
 
 
 def rotate_xyzw(q: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]:

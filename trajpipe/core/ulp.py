@@ -5,14 +5,14 @@ What is not here: which arrays are compared, see `trajpipe.checks`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core.errors import DTypeError, SchemaError
 
-_INT = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def ulp_distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.uint64]:
@@ -31,21 +31,21 @@ def ulp_distance(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.uint64]:
         DTypeError: dtypes differ or are not float32/float64.
         SchemaError: shapes differ.
     """
-    if a.dtype != b.dtype or a.dtype not in _INT:
+    if a.dtype != b.dtype or a.dtype not in _FLOATS:
         raise DTypeError("ULP distance needs one float dtype", got=f"{a.dtype} and {b.dtype}")
     if a.shape != b.shape:
         raise SchemaError("ULP distance needs one shape", got=f"{a.shape} and {b.shape}")
     ia, ib = _ordered(a), _ordered(b)
     low, high = np.minimum(ia, ib), np.maximum(ia, ib)
     distance = high.view(np.uint64) - low.view(np.uint64)
-    nan_a, nan_b = np.isnan(a), np.isnan(b)
+    nan_a, nan_b = np.isnan(a).ravel(), np.isnan(b).ravel()
     distance[nan_a | nan_b] = np.iinfo(np.uint64).max
     distance[nan_a & nan_b] = 0
-    return distance
+    return distance.reshape(a.shape)
 
 
 def _ordered(x: NDArray[Any]) -> NDArray[np.int64]:
-    """Map floats to int64 so that neighbours differ by one; both zeros map to 0."""
-    bits = np.ascontiguousarray(x).view(_INT[x.dtype]).astype(np.int64)
-    lowest = np.int64(np.iinfo(_INT[x.dtype]).min)
+    """Map floats to a flat int64 so that neighbours differ by one; both zeros map to 0."""
+    bits = np.ascontiguousarray(x).ravel().view(f"i{x.dtype.itemsize}").astype(np.int64)
+    lowest = np.int64(-(2 ** (8 * x.dtype.itemsize - 1)))
     return np.where(bits < 0, lowest - bits, bits)

@@ -30,7 +30,8 @@ class HDF5Column:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type in native byte order."""
-        return np.dtype(self.dataset.dtype).newbyteorder("=")
+        kind: np.dtype[Any] = np.dtype(self.dataset.dtype).newbyteorder("=")
+        return kind
 
     @property
     def shape(self) -> tuple[int, ...]:

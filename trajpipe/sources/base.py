@@ -42,7 +42,7 @@ class ReadOptions:
 
     conventions: Conventions = field(default_factory=Conventions)
     sha256: str = ""
-    report: Callable[[Finding], None] = lambda finding: None
+    report: Callable[[Finding], None] = lambda _finding: None
     options: dict[str, Any] = field(default_factory=dict)
 
 

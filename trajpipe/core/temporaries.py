@@ -1,0 +1,83 @@
+"""Temporary names that tell their writer, and whether that writer still lives.
+
+A name holds the writer's host, pid and start time, so a dead writer's temporary is recognised.
+What is not here: publishing and removing, see `trajpipe.core.atomic`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import uuid
+from pathlib import Path
+from typing import Final
+
+from trajpipe.core import names
+
+OLD_MARK: Final = names.TEMPORARY_MARK + "old-"
+_TAIL: Final = re.compile(
+    rf"{re.escape(names.TEMPORARY_MARK)}(?:old-)?"
+    r"(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]{8}$"
+)
+
+
+def temporary_beside(target: Path) -> Path:
+    """A fresh temporary name in the target's own folder: `.<name><mark><host>-<pid>-<start>-<random>`."""
+    tail = f"{_host_mark()}-{os.getpid()}-{start_of(os.getpid())}-{uuid.uuid4().hex[:8]}"
+    return target.parent / f".{target.name}{names.TEMPORARY_MARK}{tail}"
+
+
+def _host_mark() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _stat_of(pid: int) -> tuple[str, int] | None:
+    """Kernel state letter and start time (clock ticks); None where /proc is absent or the process is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return fields[0], int(fields[19])
+
+
+def start_of(pid: int) -> int:
+    """Kernel start time of a process, clock ticks; 0 when it cannot be told."""
+    stat = _stat_of(pid)
+    return 0 if stat is None else stat[1]
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """True when the process that had this pid and start time still runs; a zombie does not.
+
+    Args:
+        pid: Process id on this host.
+        start: Its kernel start time; 0 when the writer could not tell, then the pid alone decides.
+    """
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    stat = _stat_of(pid)
+    return stat is None or (stat[0] not in "ZX" and start in (0, stat[1]))
+
+
+def stale_temporaries(folder: Path) -> list[Path]:
+    """Temporaries in this folder (not below it) whose writer was a process of this host that is dead."""
+    if not folder.is_dir():
+        return []
+    return [p for p in sorted(folder.iterdir()) if writer_is_dead(p)]
+
+
+def writer_is_dead(path: Path) -> bool:
+    """False also for what is no temporary of ours, and for other hosts' (their processes cannot be seen)."""
+    found = _TAIL.search(path.name)
+    if found is None or found["host"] != _host_mark():
+        return False
+    return not is_alive(int(found["pid"]), int(found["start"]))
