@@ -63,6 +63,10 @@ class Source(ABC):
     def detect(self, path: Path) -> bool:
         """True when the file (or folder) is of this format; False, never an error, when it is not."""
 
+    def task_name(self, path: Path) -> str | None:  # noqa: ARG002 - formats whose file names carry a task override it
+        """The task that the recording's file name carries; None when the format's names carry none."""
+        return None
+
     @abstractmethod
     def describe(self, path: Path, options: ReadOptions) -> Description:
         """What the recording says before its episodes are read.

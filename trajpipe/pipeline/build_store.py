@@ -1,0 +1,181 @@
+"""The stage L2 → store: the generic trajectory store of a dataset from its L2 files.
+
+Columns: `action`, one per flat obs term, cameras as CHW images, `task_index`, `success`, `reward`, `done`
+and `truncated` when recorded; per-episode facts as side tables. What is not here: the store's file format.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajpipe.checks.registry import CheckReport, run_checks
+from trajpipe.core import names, provenance
+from trajpipe.core.episode import Episode
+from trajpipe.core.errors import InputError
+from trajpipe.core.ledger import Ledger
+from trajpipe.core.names import Split, Stage
+from trajpipe.core.progress import Progress, silent
+from trajpipe.core.provenance import Recipe
+from trajpipe.demos.reader import DemosFile
+from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed, perform
+from trajpipe.pipeline.store_columns import ColumnSource, StorePlan, agree, columns_of, rows_of
+from trajpipe.store import ColumnSpec, TrajectoryStoreWriter
+
+CODE: Final = "store-1"
+_EPISODE_COLUMNS: Final = (
+    ColumnSpec(names.COLUMN_TASK_INDEX, np.dtype(np.int32), (1,)),
+    ColumnSpec(names.COLUMN_SUCCESS, np.dtype(np.uint8), ()),
+)
+
+
+def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
+    """Build the store of a plan, or say that nothing changed. Failures are returned, not raised."""
+    hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
+    recipe = Recipe(Stage.STORE, hashes, plan.recipe_options(), CODE)
+    job = Job(
+        plan.dataset,
+        Stage.STORE,
+        "",
+        plan.target,
+        recipe,
+        build=lambda temporary: write_store(plan, recipe, temporary, progress),
+        check=lambda temporary: _check(plan, temporary),
+    )
+    if not plan.inputs:
+        why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
+        return failed(job, InputError("a store needs one L2 file at least", got=why, code="nothing-to-build"))
+    return perform(job, force=force)
+
+
+def sha256_of_output(path: Path) -> str:
+    """SHA-256 of an L2 file; the stamp's when the file is untouched since."""
+    stamp = provenance.read_stamp(path)
+    if stamp is not None and stamp["output"].get("touch") == provenance.touch_of(path):
+        return str(stamp["output"]["sha256"])
+    return provenance.sha256_path(path)
+
+
+def _check(plan: StorePlan, temporary: Path) -> CheckReport:
+    columns = {c.name: list(c.paths) for c in columns_of(plan)}
+    return run_checks(Stage.STORE, temporary, context={"l2": list(plan.inputs), "columns": columns})
+
+
+def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:
+    """Write the store of a plan at a temporary path.
+
+    Raises:
+        SchemaError: an episode's terms, shapes or dtypes differ from the first one's; names both files.
+    """
+    columns, tables, ledger = columns_of(plan), _EpisodeTables(), Ledger(failed=dict(plan.failed))
+    with ExitStack() as stack:
+        first = stack.enter_context(DemosFile(plan.inputs[0]))
+        env_id = plan.env_id or str(first.env_args.get("env_name", plan.dataset))
+        writer = stack.enter_context(
+            TrajectoryStoreWriter(
+                temporary,
+                [*(_spec(c, plan) for c in columns), *_EPISODE_COLUMNS],
+                env_id=env_id,
+                seed=plan.seed,
+                source_commit=recipe.key(),
+            )
+        )
+        for number, path in enumerate(plan.inputs, 1):
+            with DemosFile(path) as demos:
+                count = _append_file(writer, demos, columns, tables, plan)
+            ledger.entries.append(entry_of(path.name, Stage.STORE, count))
+            progress("recordings", number, len(plan.inputs))
+        tables.write(writer)
+    facts = {
+        "episodes": ledger.written,
+        "rows": tables.rows,
+        "columns": len(columns) + 2,
+        "tasks": len(tables.tasks),
+    }
+    return Made(ledger, facts)
+
+
+def _spec(column: ColumnSource, plan: StorePlan) -> ColumnSpec:
+    own = plan.column_compression.get(column.name, plan.compression if column.image else None)
+    if own is None:
+        return ColumnSpec(column.name, column.dtype, column.trailing)
+    return ColumnSpec(column.name, column.dtype, column.trailing, compression=own)
+
+
+def _append_file(
+    writer: TrajectoryStoreWriter,
+    demos: DemosFile,
+    columns: list[ColumnSource],
+    tables: _EpisodeTables,
+    plan: StorePlan,
+) -> int:
+    count = 0
+    for episode in demos.episodes():
+        count += 1
+        agree(episode, columns, plan, demos.path.name)
+        for column in columns:
+            for rows in rows_of(episode, column):
+                writer.append(column.name, rows)
+        tables.add(writer, episode)
+        writer.end_episode()
+    return count
+
+
+@dataclass(slots=True)
+class _EpisodeTables:
+    """Per-episode side tables and the per-row columns that come from them."""
+
+    tasks: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    success: list[int] = field(default_factory=list)
+    splits: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    demos: list[str] = field(default_factory=list)
+    content: list[bytes] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, writer: TrajectoryStoreWriter, episode: Episode) -> None:
+        """Append `task_index` and `success` rows of an episode and note its facts."""
+        task = episode.task or ""
+        if task not in self.tasks:
+            self.tasks.append(task)
+        unknown = episode.success is None
+        index = np.full((episode.length, 1), self.tasks.index(task), dtype=np.int32)
+        writer.append(names.COLUMN_TASK_INDEX, index)
+        writer.append(
+            names.COLUMN_SUCCESS, np.full(episode.length, unknown or bool(episode.success), np.uint8)
+        )
+        self.sources.append(episode.tag)
+        self.success.append(names.SUCCESS_UNKNOWN if unknown else int(bool(episode.success)))
+        self.splits.append(list(Split).index(Split(episode.split)) if episode.split else len(Split))
+        self.files.append(episode.source_file)
+        self.demos.append(episode.source_demo)
+        self.content.append(
+            bytes.fromhex(str(episode.attributes.get(names.ATTR_CONTENT_SHA256, "")) or "00" * 32)
+        )
+        self.rows += episode.length
+
+    def write(self, writer: TrajectoryStoreWriter) -> None:
+        """Write the side tables and the task table."""
+        tags = sorted(set(self.sources))
+        writer.set_tasks(self.tasks)
+        writer.add_side_table(names.SIDE_EP_SOURCE, np.array([tags.index(t) for t in self.sources], np.uint8))
+        writer.add_side_table(names.SIDE_SOURCE_TAGS, _texts(tags))
+        writer.add_side_table(names.SIDE_EP_SUCCESS, np.array(self.success, np.uint8))
+        writer.add_side_table(names.SIDE_EP_SPLIT, np.array(self.splits, np.uint8))
+        writer.add_side_table(names.SIDE_SPLIT_NAMES, _texts([s.value for s in Split] + ["none"]))
+        writer.add_side_table(names.SIDE_EP_FILE, _texts(self.files))
+        writer.add_side_table(names.SIDE_EP_DEMO, _texts(self.demos))
+        hashes = np.frombuffer(b"".join(self.content), np.uint8).reshape(len(self.content), 32)
+        writer.add_side_table(names.SIDE_EP_CONTENT, hashes)
+
+
+def _texts(values: list[str]) -> NDArray[np.bytes_]:
+    """Fixed-length UTF-8 byte strings, at least one byte wide."""
+    encoded = [v.encode("utf-8", "surrogateescape") for v in values]
+    return np.array(encoded, dtype=f"S{max([1, *map(len, encoded)])}")
