@@ -1,0 +1,264 @@
+"""The catalogue's models: what a dataset may declare, key by key, with the defaults.
+
+What is not here: reading YAML (`catalogue_text`), finding recordings (`catalogue_recordings`),
+conventions (`catalogue_conventions`).
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal
+
+from pydantic import Field, JsonValue, model_validator
+
+from trajpipe.core.conventions import Conventions, UnknownSuccess
+from trajpipe.pipeline.catalogue_conventions import ConventionsEntry, Model
+from trajpipe.pipeline.catalogue_values import (
+    Cron,
+    HubRepository,
+    Name,
+    OneOrMany,
+    Owner,
+    Rate,
+    Tag,
+    TermName,
+    TermsOrFlag,
+    TimeZone,
+    problem,
+)
+
+KIND_AUTO: Final = "auto"
+
+
+class RawEntry(Model):
+    """Recordings of one kind: where they lie and how they were recorded."""
+
+    kind: str = KIND_AUTO
+    """Source kind, or `auto` to ask each recording."""
+    glob: OneOrMany
+    """Pattern or patterns of the recordings, relative to the catalogue's folder; `**` crosses folders."""
+    tag: Tag | None = None
+    """Where the episodes came from (scripted, rl, teleop, mocap); absent: as the file says."""
+    terms: dict[str, TermName] = Field(default_factory=dict)
+    """Rename map: obs key as recorded → term."""
+    conventions: ConventionsEntry = ConventionsEntry()
+    """How it was recorded."""
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    """Options of the source."""
+
+    def to_conventions(self, unknown_success: UnknownSuccess = "keep") -> Conventions:
+        """The core's form; `unknown_success` is used when the entry does not say."""
+        return self.conventions.to_conventions(self.terms, unknown_success)
+
+    def label(self) -> str:
+        """`isaaclab raw/lift/*.hdf5`: how messages name the entry."""
+        return f"{self.kind} {', '.join(self.glob)}"
+
+
+class Exclusion(Model):
+    """A recording, or one demo of it, left out by hand."""
+
+    recording: str = Field(min_length=1)
+    """Base name, path below the catalogue's folder, or partition key of the recording."""
+    demo: str | None = None
+    """Name of the demo in the recording; the whole recording when absent."""
+    reason: str = Field(min_length=1)
+    """Why; it goes to the ledger."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _long_form(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            recording, _, demo = value.rpartition(":") if ":" in value else (value, "", "")
+            form = f"{{recording: {recording}, " + (f"demo: {demo}, " if demo else "") + 'reason: "…"}'
+            raise problem("an exclusion needs a reason", form)
+        return value
+
+
+class FilterOptions(Model):
+    """Which episodes stay."""
+
+    only_success: bool = False
+    """Drop episodes that say they did not succeed."""
+    min_length: int = Field(default=1, ge=1)
+    """Drop episodes with fewer rows."""
+    unknown_success: UnknownSuccess = "keep"
+    """What to do with an episode whose source does not say whether it succeeded."""
+    drop_stale_first_row: bool = False
+    """Drop a first row that is the previous episode's last."""
+
+
+class SplitOptions(Model):
+    """How episodes are divided into train and valid."""
+
+    seed: int = Field(default=0, ge=0)
+    """Seed of the draw."""
+    valid_fraction: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the groups that become `valid`."""
+    group: str = Field(default="recording", min_length=1)
+    """What is never divided: `recording`, `task`, or the name of a demo attribute."""
+    use_masks: bool = False
+    """Keep the recordings' own masks where they have them."""
+
+
+class StoreOptions(Model):
+    """What the store holds."""
+
+    terms: tuple[str, ...] | None = None
+    """Obs terms to store, names or patterns; all when absent."""
+    cameras: tuple[str, ...] | None = None
+    """Cameras to store; all when absent."""
+    images: bool = True
+    """Store images."""
+    float64_to_float32: TermsOrFlag = ()
+    """Columns to store in single precision: true (all), false, or names and patterns."""
+    compression: Literal["zstd", "deflate", "shuffle-deflate", "none"] = "zstd"
+    """Compression of image columns; zstd needs hdf5plugin in readers."""
+    column_compression: dict[str, Literal["zstd", "deflate", "shuffle-deflate", "none"]] = Field(
+        default_factory=dict
+    )
+    """Column → its own compression."""
+
+    def narrows(self, column: str) -> bool:
+        """True when a float64 column of this name is stored as float32."""
+        return any(fnmatchcase(column, pattern) for pattern in self.float64_to_float32)
+
+
+class VideoOptions(Model):
+    """How videos are encoded."""
+
+    codec: Literal["h264"] = "h264"
+    """Video codec."""
+    crf: int = Field(default=23, ge=0, le=51)
+    """Constant rate factor: lower is better and larger."""
+
+
+class ExportOptions(Model):
+    """The LeRobot export."""
+
+    version: Literal["v2.1"] = "v2.1"
+    """LeRobot format version."""
+    fps: Rate | None = None
+    """Frames per second; the recordings' own when absent."""
+    robot_type: str | None = None
+    """Robot's name for info.json."""
+    state: tuple[str, ...] | None = None
+    """Obs terms that make `observation.state`, in this order; every 1-D term when absent."""
+    cameras: tuple[str, ...] | None = None
+    """Cameras to export; all when absent."""
+    video: VideoOptions = VideoOptions()
+    """Encoding."""
+
+
+class DemosOptions(Model):
+    """The form of the L2 files."""
+
+    image_layout: Literal["strips", "frames"] = "strips"
+    """Chunks of images: strips of rows over 16 frames (small), or one frame each (random access)."""
+    fletcher32: bool = False
+    """Write a checksum for every chunk."""
+
+
+class ScheduleOptions(Model):
+    """When the dataset is looked through again."""
+
+    cron: Cron
+    """Five cron fields, or @hourly, @daily, …"""
+    timezone: TimeZone = "UTC"
+    """IANA time zone of `cron`."""
+    enabled: bool = False
+    """Whether the schedule runs from the start; otherwise it is switched on in the UI."""
+
+
+class HubOptions(Model):
+    """Where the dataset is published."""
+
+    repo: HubRepository
+    """Dataset repository on the Hub."""
+    private: bool = True
+    """Visibility of a repository that is created; an existing one's is never changed."""
+
+
+class DatasetOptions(Model):
+    """Keys of a dataset that `defaults:` may give for all."""
+
+    conventions: ConventionsEntry = ConventionsEntry()
+    """Conventions of every raw entry; an entry's own keys come first."""
+    task: str | None = None
+    """Task text (language instruction) of episodes that have none."""
+    filter: FilterOptions = FilterOptions()
+    """Which episodes stay."""
+    splits: SplitOptions = SplitOptions()
+    """Train and valid."""
+    align: Literal["recorded", "causal"] = "recorded"
+    """`causal` shifts after_action recordings so that obs[t] precedes actions[t]."""
+    min_recordings: int | None = Field(default=None, ge=1)
+    """Recordings that must pass before a store is built; absent: one builds, and a gate wants all."""
+    demos: DemosOptions = DemosOptions()
+    """The L2 files."""
+    store: StoreOptions = StoreOptions()
+    """The store."""
+    export: ExportOptions = ExportOptions()
+    """The LeRobot export."""
+    schedule: ScheduleOptions | None = None
+    """When it is looked through again."""
+    hub: HubOptions | None = None
+    """Where it is published."""
+    license: str | None = None
+    """SPDX name of the data's licence."""
+    owners: tuple[Owner, ...] = ()
+    """E-mail addresses or `team:<name>`."""
+
+
+class DatasetEntry(DatasetOptions):
+    """One dataset as the catalogue writes it."""
+
+    description: str = ""
+    """What it is, Markdown."""
+    raw: tuple[RawEntry, ...] = Field(min_length=1)
+    """Where its recordings lie; entries of different kinds may be mixed."""
+    task_name: Name | None = None
+    """Task in L2 file names `<source>_<task>`; the dataset's name when absent."""
+    exclude: tuple[Exclusion, ...] = ()
+    """Recordings and demos left out by hand."""
+
+    @model_validator(mode="after")
+    def _entries_agree(self) -> DatasetEntry:
+        for index, entry in enumerate(self.raw[1:], 1):
+            found = _disagreement(self.raw[0], entry)
+            if found is not None:
+                what, here, there = found
+                raise problem(
+                    f"raw[0] ({self.raw[0].label()}) and raw[{index}] ({entry.label()}) "
+                    f"declare {what} differently: {here} and {there}",
+                    "one meaning in all raw entries of a dataset",
+                    "Declare it under the dataset's `conventions:`, or rename one term with `terms:`.",
+                )
+        return self
+
+
+class CatalogueDocument(Model):
+    """The whole file `datasets.yaml`."""
+
+    version: Literal[1]
+    """Version of the catalogue's form."""
+    defaults: DatasetOptions = DatasetOptions()
+    """Keys for all datasets; a dataset's own come first."""
+    datasets: dict[Name, DatasetEntry]
+    """Name → dataset."""
+
+
+def _disagreement(one: RawEntry, other: RawEntry) -> tuple[str, str, str] | None:
+    """What two mixed entries declare differently: (what, one's, other's)."""
+    a, b = one.conventions.term_meanings, other.conventions.term_meanings
+    for term in sorted(a.keys() | b.keys()):
+        if a.get(term) != b.get(term):
+            return f"the term `{term}`", _declared(a.get(term)), _declared(b.get(term))
+    if one.conventions.action != other.conventions.action:
+        return "the action", _declared(one.conventions.action), _declared(other.conventions.action)
+    return None
+
+
+def _declared(entry: Model | None) -> str:
+    parts = [f"{k} {v}" for k, v in entry if v is not None] if entry is not None else []
+    return f"({', '.join(parts)})" if parts else "(nothing)"
