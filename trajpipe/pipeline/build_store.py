@@ -36,8 +36,7 @@ _EPISODE_COLUMNS: Final = (
 
 def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Build the store of a plan, or say that nothing changed. Failures are returned, not raised."""
-    hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
-    recipe = Recipe(Stage.STORE, hashes, plan.recipe_options(), CODE)
+    recipe = recipe_of_store(plan)
     job = Job(
         plan.dataset,
         Stage.STORE,
@@ -51,6 +50,12 @@ def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = si
         why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
         return failed(job, InputError("a store needs one L2 file at least", got=why, code="nothing-to-build"))
     return perform(job, force=force)
+
+
+def recipe_of_store(plan: StorePlan) -> Recipe:
+    """The recipe of a plan: the L2 files' hashes and the options."""
+    hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
+    return Recipe(Stage.STORE, hashes, plan.recipe_options(), CODE)
 
 
 def sha256_of_output(path: Path) -> str:

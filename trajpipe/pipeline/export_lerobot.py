@@ -7,24 +7,25 @@ What is not here: the LeRobot format, see `trajpipe.export`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from trajpipe.checks.registry import CheckReport, run_checks
+from trajpipe.checks.registry import run_checks
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
-from trajpipe.core.ledger import Ledger
+from trajpipe.core.findings import Findings
+from trajpipe.core.ledger import Ledger, entry
 from trajpipe.core.names import Split, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
 from trajpipe.export import ExportOptions, export_lerobot
+from trajpipe.export.options import EXPORT_CODE
 from trajpipe.pipeline.build_store import sha256_of_output
-from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed, perform
-
-CODE: Final = "lerobot-1"
+from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
+from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class ExportPlan:
         dataset: Dataset name.
         inputs: L2 files in order.
         target: The folder to make.
-        options: Export options; `fps` None = the L2 files' own.
+        options: Keyword arguments of `trajpipe.export.ExportOptions` but `fps`.
         fps: Declared rate, frames per second; None = the L2 files' own.
         failed: Recording → why it is missing, for the ledger.
     """
@@ -43,38 +44,40 @@ class ExportPlan:
     dataset: str
     inputs: tuple[Path, ...]
     target: Path
-    options: ExportOptions
+    options: Mapping[str, Any] = field(default_factory=dict)
     fps: Fraction | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
 def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Export the L2 files of a plan, or say that nothing changed. Failures are returned, not raised."""
-    job = Job(
-        plan.dataset, Stage.LEROBOT, "", plan.target, Recipe(Stage.LEROBOT, {}, {}, CODE), _never, _none
-    )
     try:
-        hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
-        options = replace(plan.options, fps=rate_of(plan))
+        options = ExportOptions(fps=rate_of(plan), **plan.options)
+        recipe = recipe_of_export(plan)
     except (InputError, OSError) as error:
-        return failed(job, error)
-    recipe = Recipe(Stage.LEROBOT, hashes, {"dataset": plan.dataset, **options.to_json()}, CODE)
+        return failed_plainly(plan.dataset, Stage.LEROBOT, "", plan.target, error)
     context = {"l2": list(plan.inputs), "gr00t": options.gr00t}
-    job = replace(
-        job,
-        recipe=recipe,
+    job = Job(
+        plan.dataset,
+        Stage.LEROBOT,
+        "",
+        plan.target,
+        recipe,
         build=lambda temporary: _write(plan, options, temporary, progress),
         check=lambda temporary: run_checks(Stage.LEROBOT, temporary, context=context),
     )
     return perform(job, force=force)
 
 
-def _never(temporary: Path) -> Made:
-    raise InputError("this job has no builder", place=temporary)
+def recipe_of_export(plan: ExportPlan) -> Recipe:
+    """The recipe of a plan: the L2 files' hashes and the options.
 
-
-def _none(temporary: Path) -> CheckReport:
-    return CheckReport(Stage.LEROBOT, str(temporary))
+    Raises:
+        InputError: the rate is unknown, see `rate_of`.
+    """
+    options = ExportOptions(fps=rate_of(plan), **plan.options)
+    hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
+    return Recipe(Stage.LEROBOT, hashes, {"dataset": plan.dataset, **options.to_json()}, EXPORT_CODE)
 
 
 def rate_of(plan: ExportPlan) -> Fraction:
@@ -102,17 +105,37 @@ def rate_of(plan: ExportPlan) -> Fraction:
     )
 
 
+def options_of(export: ExportEntry, task: str | None) -> dict[str, Any]:
+    """The keyword arguments that a catalogue's `export:` and `task:` stand for."""
+    return {
+        "version": export.version,
+        "robot_type": export.robot_type or "unknown",
+        "state": export.state,
+        "cameras": export.cameras,
+        "codec": export.video.codec,
+        "crf": export.video.crf,
+        "task": task or "",
+    }
+
+
 def _write(plan: ExportPlan, options: ExportOptions, temporary: Path, progress: Progress) -> Made:
     counts: dict[str, int] = {path.name: 0 for path in plan.inputs}
     result = export_lerobot(_episodes(plan.inputs, counts), temporary, options, progress=progress)
-    entries = [entry_of(name, Stage.LEROBOT, count) for name, count in counts.items()]
+    rejected = {name: [r for r in result.rejected if r.recording == name] for name in counts}
+    entries = [
+        entry(name, Stage.LEROBOT, count - len(rejected[name]), rejected[name])
+        for name, count in counts.items()
+    ]
     facts: dict[str, Any] = {
         "episodes": result.episodes,
         "rows": result.frames,
-        "tasks": result.tasks,
-        "cameras": result.cameras,
+        "tasks": len(result.tasks),
+        "features": len(result.features),
+        "tags": dict(result.tags),
     }
-    return Made(Ledger(entries, dict(plan.failed)), facts)
+    findings = Findings()
+    findings.extend(result.notes)
+    return Made(Ledger(entries, dict(plan.failed)), facts, findings)
 
 
 def _episodes(inputs: tuple[Path, ...], counts: dict[str, int]) -> Iterator[Episode]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trajpipe.checks.registry import CheckReport, run_checks
+from trajpipe.checks.registry import run_checks
 from trajpipe.core import names, provenance
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.episode import Description, Episode
@@ -24,7 +24,7 @@ from trajpipe.core.provenance import Recipe
 from trajpipe.demos import select
 from trajpipe.demos.writer import DemosWriter
 from trajpipe.pipeline import transform
-from trajpipe.pipeline.results import Job, Made, StageResult, failed, perform
+from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 from trajpipe.sources.base import ReadOptions, Source, source
 
 CODE: Final = "demos-1"
@@ -110,15 +110,17 @@ def recording_sha256(path: Path, target: Path) -> str:
 
 def ingest(plan: IngestPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Bring one recording into L2, or say that nothing changed. Failures are returned, not raised."""
-    job = Job(plan.dataset, Stage.DEMOS, plan.key, plan.target, _no_recipe(), _never, _no_checks)
     try:
         touch = provenance.touch_of(plan.path) if plan.path.exists() else []
         recipe = recipe_of(plan)
     except (UnreadableError, InputError, OSError) as error:
-        return failed(job, error)
-    job = replace(
-        job,
-        recipe=recipe,
+        return failed_plainly(plan.dataset, Stage.DEMOS, plan.key, plan.target, error)
+    job = Job(
+        plan.dataset,
+        Stage.DEMOS,
+        plan.key,
+        plan.target,
+        recipe,
         build=lambda temporary: write_demos(plan, recipe, temporary, progress),
         check=lambda temporary: run_checks(Stage.DEMOS, temporary, context=check_context(plan)),
         extra={"raw_touch": touch},
@@ -129,18 +131,6 @@ def ingest(plan: IngestPlan, *, force: bool = False, progress: Progress = silent
 def check_context(plan: IngestPlan) -> dict[str, Any]:
     """What the checks of an L2 file compare with."""
     return {"conventions": plan.conventions.to_json(), "filters": plan.filters.to_json()}
-
-
-def _no_recipe() -> Recipe:
-    return Recipe(Stage.DEMOS, {}, {}, CODE)
-
-
-def _never(temporary: Path) -> Made:
-    raise InputError("this job has no builder", place=temporary)
-
-
-def _no_checks(temporary: Path) -> CheckReport:
-    return CheckReport(Stage.DEMOS, str(temporary))
 
 
 def write_demos(plan: IngestPlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:

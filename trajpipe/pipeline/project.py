@@ -20,7 +20,6 @@ from trajpipe.demos.select import Filters
 from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import Catalogue, DatasetConfig, Recording, load_catalogue
-from trajpipe.pipeline.export_options import options_of
 from trajpipe.pipeline.ingest import IngestPlan, recipe_of
 from trajpipe.pipeline.store_columns import StorePlan
 from trajpipe.sources.base import ReadOptions, detect, source
@@ -158,9 +157,7 @@ class Project:
         if recording.path.is_relative_to(self.root):
             names_of.add(recording.path.relative_to(self.root).as_posix())
         return {
-            e.demo or "": e.reason
-            for e in self.dataset(recording.dataset).exclude
-            if e.recording in names_of
+            e.demo or "": e.reason for e in self.dataset(recording.dataset).exclude if e.recording in names_of
         }
 
     def splits(self, name: str) -> Mapping[str, Mapping[str, str]]:
@@ -177,7 +174,9 @@ class Project:
             }
         else:
             by_key = {(r.key, e): g for r in recordings for e, g in self._episode_groups(r, options.group)}
-        chosen = assign_splits(list(by_key.values()), seed=options.seed, valid_fraction=options.valid_fraction)
+        chosen = assign_splits(
+            list(by_key.values()), seed=options.seed, valid_fraction=options.valid_fraction
+        )
         out: dict[str, dict[str, str]] = {r.key: {} for r in recordings}
         for (key, episode), split in zip(by_key, chosen, strict=True):
             out[key][episode] = split.value
@@ -206,7 +205,7 @@ class Project:
         return [(name, str(value)) for name, value in pairs]
 
     def state_of(self, recording: Recording) -> tuple[str, str]:
-        """(`ready`, "") when its L2 file is current and passed; else (`failed` | `stale` | `missing`, why)."""
+        """`ready` and "" when its L2 file is current and passed; else `failed`, `stale` or `missing`, and why."""
         try:
             plan = self.ingest_plan(recording)
             recipe = recipe_of(plan)
@@ -229,7 +228,9 @@ class Project:
     def stored_checks(self, output: Path) -> CheckReport | None:
         """The check report beside an output."""
         path = provenance.beside(output, names.SUFFIX_CHECKS)
-        return CheckReport.from_json(jsontext.loads(path.read_bytes(), place=path)) if path.is_file() else None
+        return (
+            CheckReport.from_json(jsontext.loads(path.read_bytes(), place=path)) if path.is_file() else None
+        )
 
     def stored_ledger(self, output: Path) -> Ledger | None:
         """The ledger beside an output."""
@@ -272,7 +273,7 @@ class Project:
             dataset=name,
             inputs=inputs,
             target=self.lerobot_path(name),
-            options=options_of(dataset),
+            options=export_lerobot.options_of(dataset.export, dataset.task),
             fps=dataset.export.fps,
             failed=failed,
         )

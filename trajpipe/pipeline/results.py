@@ -14,7 +14,7 @@ from typing import Any
 
 from trajpipe.checks.registry import CheckReport, CheckResult
 from trajpipe.core import atomic, jsontext, names, provenance
-from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.errors import StateError, TrajpipeError
 from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger, LedgerEntry
 from trajpipe.core.names import Stage
@@ -166,7 +166,11 @@ def _build(job: Job) -> StageResult:
         if report.blocked:
             result = _result(job, Status.FAILED, made.ledger, report, made.facts)
             result.error = "a blocking check failed: " + "; ".join(
-                str(f) for r in report.results if r.blocking for f in r.findings if f.severity is Severity.ERROR
+                str(f)
+                for r in report.results
+                if r.blocking
+                for f in r.findings
+                if f.severity is Severity.ERROR
             )
             _note_failure(job, result)
             return result
@@ -218,6 +222,19 @@ def failed(job: Job, error: Exception) -> StageResult:
     out.error = text
     _note_failure(job, out)
     return out
+
+
+def failed_plainly(dataset: str, stage: Stage, key: str, target: Path, error: Exception) -> StageResult:
+    """The result of a stage that could not even be planned."""
+    return failed(Job(dataset, stage, key, target, Recipe(stage, {}, {}, ""), _never, _nothing), error)
+
+
+def _never(temporary: Path) -> Made:
+    raise StateError("this job has no builder", place=temporary)
+
+
+def _nothing(temporary: Path) -> CheckReport:
+    return CheckReport("", str(temporary))
 
 
 def _note_failure(job: Job, result: StageResult) -> None:

@@ -1,0 +1,311 @@
+"""Running a project's stages: recordings in worker processes, then the store, then the export.
+
+What is not here: Dagster's way of running the same stages, see `trajpipe.defs`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from trajpipe.core import provenance
+from trajpipe.core.errors import TrajpipeError, UsageError
+from trajpipe.core.ledger import Ledger
+from trajpipe.core.names import Stage
+from trajpipe.core.progress import Progress, silent
+from trajpipe.pipeline import export_lerobot
+from trajpipe.pipeline.build_store import build_store, recipe_of_store
+from trajpipe.pipeline.catalogue import Recording
+from trajpipe.pipeline.ingest import IngestPlan, ingest
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.results import StageResult, blocked, failed_plainly
+
+STAGES: Final = (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
+Watch = Callable[[StageResult], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One step of a dry run.
+
+    Attributes:
+        dataset: Dataset name.
+        stage: The stage.
+        key: Partition key or "".
+        path: The output.
+        state: `ready` (nothing to do), `missing`, `stale` or `failed` (would be tried again).
+        why: Why, in words.
+    """
+
+    dataset: str
+    stage: Stage
+    key: str
+    path: Path
+    state: str
+    why: str
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What a run did.
+
+    Attributes:
+        results: One per stage and recording, in order.
+        seconds: Wall time.
+    """
+
+    results: list[StageResult] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Every stage is there and every check passed."""
+        return bool(self.results) and all(r.ok for r in self.results)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ingest ledger of all datasets: what was read, written and rejected."""
+        return Ledger.joined(r.ledger for r in self.results if r.stage is Stage.DEMOS)
+
+    def bytes(self) -> int:
+        """Size of all outputs that are there."""
+        return sum(r.bytes for r in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for `--json`."""
+        return {
+            "ok": self.ok,
+            "seconds": round(self.seconds, 3),
+            "bytes": self.bytes(),
+            "summary": self.ledger.summary(),
+            "results": [r.to_json() for r in self.results],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What to run and how.
+
+    Attributes:
+        recordings: Keys or file names to ingest; empty = all. The store is built from all that are ready.
+        stages: Stages to run; empty = all.
+        jobs: Worker processes for recordings.
+        force: Build although nothing changed.
+    """
+
+    recordings: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    jobs: int = 1
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise UsageError("jobs must be 1 or more", got=self.jobs)
+
+
+def run(
+    project: Project,
+    datasets: Sequence[str] = (),
+    options: RunOptions = RunOptions(),
+    *,
+    progress: Progress = silent,
+    watch: Watch = lambda _: None,
+) -> RunResult:
+    """Bring datasets through their stages.
+
+    A broken recording fails alone: its dataset's store is built from the others, and the result says so.
+
+    Args:
+        project: The project.
+        datasets: Dataset names; empty = all.
+        options: Which recordings and stages, how many workers.
+        progress: Called with recordings, demos and frames done.
+        watch: Called with each finished stage.
+
+    Raises:
+        MissingNameError: no such dataset or recording.
+        CatalogueError: two recordings would write one file.
+    """
+    began = time.perf_counter()
+    chosen = list(datasets) or list(project.catalogue.names)
+    wanted = options.stages or STAGES
+    todo = _chosen_recordings(project, chosen, options.recordings)
+    project.require_distinct_outputs(chosen)
+    out = RunResult()
+
+    def done(result: StageResult) -> None:
+        out.results.append(result)
+        watch(result)
+
+    if Stage.DEMOS in wanted:
+        for number, result in enumerate(_ingest_all(project, todo, options, progress), 1):
+            done(result)
+            progress("recordings", number, len(todo))
+    for name in chosen:
+        store = None
+        if Stage.STORE in wanted:
+            store = build_dataset_store(project, name, force=options.force, progress=progress)
+            done(store)
+        if Stage.LEROBOT in wanted:
+            done(export_dataset(project, name, store, force=options.force, progress=progress))
+    out.seconds = time.perf_counter() - began
+    return out
+
+
+def _chosen_recordings(project: Project, datasets: Sequence[str], keys: Sequence[str]) -> list[Recording]:
+    if not keys:
+        return [r for name in datasets for r in project.recordings(name)]
+    found: list[Recording] = []
+    for key in keys:
+        errors: list[TrajpipeError] = []
+        for name in datasets:
+            try:
+                found.append(project.recording(name, key))
+            except TrajpipeError as error:
+                errors.append(error)
+        if len(errors) == len(datasets):
+            raise errors[0]
+    return found
+
+
+def _ingest_all(
+    project: Project, todo: Sequence[Recording], options: RunOptions, progress: Progress
+) -> Iterator[StageResult]:
+    plans: list[IngestPlan] = []
+    for recording in todo:
+        try:
+            plans.append(project.ingest_plan(recording))
+        except (TrajpipeError, OSError) as error:
+            target = project.demos_path(recording)
+            yield failed_plainly(recording.dataset, Stage.DEMOS, recording.key, target, error)
+    if options.jobs == 1 or len(plans) < 2:
+        for plan in plans:
+            yield ingest(plan, force=options.force, progress=progress)
+        return
+    yield from _in_workers(plans, min(options.jobs, len(plans)), options.force)
+
+
+def _in_workers(plans: Sequence[IngestPlan], jobs: int, force: bool) -> Iterator[StageResult]:
+    """Results in the order of the plans; a worker that dies fails its own recording alone."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        futures: list[Future[StageResult]] = [pool.submit(ingest, plan, force=force) for plan in plans]
+        try:
+            for plan, future in zip(plans, futures, strict=True):
+                wait([future], return_when=FIRST_COMPLETED)
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                elif isinstance(error, Exception):
+                    yield failed_plainly(plan.dataset, Stage.DEMOS, plan.key, plan.target, error)
+                else:
+                    raise error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def build_dataset_store(
+    project: Project, name: str, *, force: bool = False, progress: Progress = silent
+) -> StageResult:
+    """Build a dataset's store from the recordings that are ready; blocked when too few are."""
+    minimum = project.dataset(name).min_recordings or 1
+    plan = project.store_plan(name)
+    if len(plan.inputs) < minimum:
+        ready, all_of = len(plan.inputs), len(project.recordings(name))
+        why = f"{ready} of {all_of} recordings are ready, {minimum} needed"
+        details = "; ".join(f"{k}: {v}" for k, v in plan.failed.items())
+        return blocked(name, Stage.STORE, plan.target, f"{why}: {details}" if details else why)
+    return build_store(plan, force=force, progress=progress)
+
+
+def export_dataset(
+    project: Project,
+    name: str,
+    store: StageResult | None = None,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+) -> StageResult:
+    """Export a dataset; blocked when its store is absent or failed a blocking check.
+
+    Args:
+        project: The project.
+        name: Dataset name.
+        store: The store's result of this run; None = the stored checks tell.
+        force: Export although nothing changed.
+        progress: Called with frames done.
+    """
+    plan = project.export_plan(name)
+    why = _store_blocks(project, name, store)
+    if why is not None:
+        return blocked(name, Stage.LEROBOT, plan.target, why)
+    return export_lerobot.export(plan, force=force, progress=progress)
+
+
+def _store_blocks(project: Project, name: str, store: StageResult | None) -> str | None:
+    """Why the store stops the export; None when it does not."""
+    if store is not None:
+        return (
+            None
+            if store.usable
+            else f"the store is {store.status}: {store.error or 'a blocking check failed'}"
+        )
+    if not project.store_path(name).exists():
+        return f"there is no store yet: trajpipe run {name}"
+    report = project.stored_checks(project.store_path(name))
+    return "a blocking check of the store failed" if report is None or report.blocked else None
+
+
+def plan(project: Project, datasets: Sequence[str] = ()) -> list[Planned]:
+    """What a run would do, without doing it."""
+    steps: list[Planned] = []
+    for name in list(datasets) or list(project.catalogue.names):
+        states = []
+        for recording in project.recordings(name):
+            state, why = project.state_of(recording)
+            states.append(state)
+            steps.append(Planned(name, Stage.DEMOS, recording.key, project.demos_path(recording), state, why))
+        for stage, path in (
+            (Stage.STORE, project.store_path(name)),
+            (Stage.LEROBOT, project.lerobot_path(name)),
+        ):
+            state, why = _output_state(project, name, stage, path, states)
+            steps.append(Planned(name, stage, "", path, state, why))
+    return steps
+
+
+def _output_state(
+    project: Project, name: str, stage: Stage, path: Path, states: Sequence[str]
+) -> tuple[str, str]:
+    if not path.exists():
+        return "missing", "not built yet"
+    if any(state in ("stale", "missing") for state in states):
+        return "stale", "a recording is to be ingested first"
+    made = _store_current(project, name) if stage is Stage.STORE else _export_current(project, name)
+    if not made:
+        return "stale", "its inputs or options changed"
+    report = project.stored_checks(path)
+    return (
+        ("ready", "") if report is not None and not report.blocked else ("failed", "a blocking check failed")
+    )
+
+
+def _store_current(project: Project, name: str) -> bool:
+    """True when the store on disk is the one its plan makes."""
+    plan = project.store_plan(name)
+    return bool(plan.inputs) and provenance.unchanged(plan.target, recipe_of_store(plan))
+
+
+def _export_current(project: Project, name: str) -> bool:
+    """True when the export on disk is the one its plan makes."""
+    plan = project.export_plan(name)
+    try:
+        recipe = export_lerobot.recipe_of_export(plan)
+    except (TrajpipeError, OSError):
+        return False
+    return provenance.unchanged(plan.target, recipe)
