@@ -20,7 +20,7 @@ from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError, StateError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
-from trajpipe.hdf5.attributes import attributes_of, json_object, plain, text
+from trajpipe.hdf5.attributes import attributes_of, json_object, plain
 from trajpipe.hdf5.columns import HDF5Column, column_of
 from trajpipe.hdf5.files import datasets_below, open_hdf5
 
@@ -167,7 +167,7 @@ class DemosFile:
             length=length,
             columns=columns,
             extras=extras,
-            attributes=_recorded(attributes),
+            attributes=_recorded(attributes, known=known),
             success=bool(attributes[names.ATTR_SUCCESS]) if known else None,
             seed=attributes.get(names.ATTR_SEED),
             task=attributes.get(names.ATTR_TASK) or None,
@@ -181,17 +181,6 @@ class DemosFile:
 
     def _tag(self) -> str:
         return names.tag_of_file_name(self.path.stem).value
-
-
-def content_sha256(path: Path) -> dict[str, str]:
-    """Demo name → recorded content hash, `""` where there is none.
-
-    Raises:
-        UnreadableError: the file cannot be opened.
-        InputError: it is not L2.
-    """
-    with DemosFile(path) as file:
-        return {n: text(file._data[n], names.ATTR_CONTENT_SHA256) or "" for n in file.demos}
 
 
 def rate_of_env_args(env_args: Mapping[str, Any], *, place: Place) -> Fraction | None:
@@ -275,9 +264,11 @@ def _divided(
     return columns, extras
 
 
-def _recorded(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _recorded(attributes: Mapping[str, Any], *, known: bool) -> dict[str, Any]:
+    """Attributes kept as recorded, the content hash, and what an unknown success was written as."""
     own = {names.ATTR_NUM_SAMPLES, names.ATTR_SUCCESS, names.ATTR_SEED, *names.DEMO_ATTRS_OURS}
-    return {k: v for k, v in attributes.items() if k not in own}
+    shown = {names.ATTR_CONTENT_SHA256} if known else {names.ATTR_CONTENT_SHA256, names.ATTR_SUCCESS}
+    return {k: v for k, v in attributes.items() if k not in own or k in shown}
 
 
 def _alignment(attributes: Mapping[str, Any], place: Place) -> str | None:

@@ -1,0 +1,192 @@
+"""Which episodes stay: success, length, exclusion by hand, finite values; each refusal is a `Rejection`.
+
+Pure functions of an episode. What is not here: what the writer itself refuses, see `trajpipe.demos.accept`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajpipe.core import names
+from trajpipe.core.conventions import UnknownSuccess
+from trajpipe.core.episode import Column, Episode, blocks, sliced
+from trajpipe.core.errors import InputError, SchemaError
+from trajpipe.core.findings import Place
+from trajpipe.core.ledger import Rejection
+from trajpipe.core.names import Reason
+from trajpipe.core.order import natural_key, natural_sorted
+
+_OBS: Final = names.GROUP_OBS + "/"
+_LISTED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which episodes stay.
+
+    Attributes:
+        only_success: Drop episodes that failed.
+        min_length: Fewest rows.
+        unknown_success: An unknown success counts as success (`keep`), as failure (`fail`), or drops the
+            episode (`drop`).
+    """
+
+    only_success: bool = False
+    min_length: int = 1
+    unknown_success: UnknownSuccess = "keep"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the recipe."""
+        return asdict(self)
+
+
+def screen(episode: Episode, filters: Filters) -> Rejection | None:
+    """The first filter that refuses an episode, cheapest first; None when all let it pass.
+
+    Raises:
+        UnreadableError: its values cannot be read.
+    """
+    return too_short(episode, filters.min_length) or unsuccessful(episode, filters) or not_finite(episode)
+
+
+def too_short(episode: Episode, min_length: int) -> Rejection | None:
+    """Refuse an episode with fewer rows than asked, `too-short`."""
+    if episode.length >= min_length:
+        return None
+    return _rejected(episode, Reason.TOO_SHORT, f"{episode.length} rows, at least {min_length} asked")
+
+
+def unsuccessful(episode: Episode, filters: Filters) -> Rejection | None:
+    """Refuse by success: `unknown-success` under the policy `drop`, `not-successful` when only success stays."""
+    success, policy = episode.success, filters.unknown_success
+    if success is None and policy == "drop":
+        return _rejected(episode, Reason.UNKNOWN_SUCCESS, "the recording does not say whether it succeeded")
+    if not filters.only_success or success or (success is None and policy == "keep"):
+        return None
+    said = "success is unknown and counts as failure" if success is None else "success is false"
+    return _rejected(episode, Reason.NOT_SUCCESSFUL, said)
+
+
+def excluded(episode: Episode, exclude: Mapping[str, str]) -> Rejection | None:
+    """Refuse what was excluded by hand, `excluded` with the reason given.
+
+    Args:
+        episode: The episode; its recording is known by base name, with or without suffix.
+        exclude: `recording` or `recording:demo` → reason.
+    """
+    file = episode.source_file
+    for recording in (file, file.rsplit(".", 1)[0]):
+        for key in (recording, f"{recording}:{episode.source_demo or episode.name}"):
+            if key in exclude:
+                return _rejected(episode, Reason.EXCLUDED, exclude[key])
+    return None
+
+
+def not_finite(episode: Episode) -> Rejection | None:
+    """Refuse NaN and infinity in any float column, block by block: `nan-action`, else `nan-obs`.
+
+    The detail names the column and its first bad row. Actions are looked at after the cast to float32, in
+    which a large float64 becomes infinite.
+    """
+    for path in [names.DATASET_ACTIONS, *natural_sorted(set(episode.columns) - {names.DATASET_ACTIONS})]:
+        column = episode.columns.get(path)
+        if column is None or column.dtype.kind != "f":
+            continue
+        row = first_bad_row(column, as_float32=path == names.DATASET_ACTIONS)
+        if row is not None:
+            reason = Reason.NAN_ACTION if path == names.DATASET_ACTIONS else Reason.NAN_OBS
+            return _rejected(episode, reason, f"{path} row {row} is not finite")
+    return None
+
+
+def first_bad_row(column: Column, *, as_float32: bool = False) -> int | None:
+    """The first row of a float column that holds NaN or infinity; None when there is none."""
+    start = 0
+    for rows in blocks(column):
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(rows.astype(np.float32) if as_float32 else rows)
+        if not finite.all():
+            return start + int(np.argmin(finite.reshape(len(rows), -1).all(axis=1)))
+        start += len(rows)
+    return None
+
+
+def nothing_kept(recording: str, rejected: Sequence[Rejection]) -> InputError:
+    """The error for a recording of which no episode is left.
+
+    Args:
+        recording: Its base name.
+        rejected: Why, one per episode; empty when it has no episodes at all.
+    """
+    place = Place(file=recording)
+    if not rejected:
+        return InputError(
+            "the recording has no demos",
+            place=place,
+            hint="It ended before a demo was saved; record it again or exclude it.",
+            code="no-demos",
+        )
+    listed = sorted(rejected, key=lambda r: natural_key(r.episode))
+    reasons = [f"{r.episode}: {r.reason}" + (f" ({r.detail})" if r.detail else "") for r in listed[:_LISTED]]
+    if len(listed) > _LISTED:
+        reasons.append(f"and {len(listed) - _LISTED} more")
+    return InputError(
+        f"no demo of {len(listed)} is left",
+        place=place,
+        got="; ".join(reasons),
+        hint="Change the filters of this dataset or exclude the recording.",
+        code="nothing-kept",
+    )
+
+
+def last_rows(episode: Episode) -> dict[str, NDArray[Any]]:
+    """The last row of every obs column, to compare the next episode's first with."""
+    return {
+        path: column.read(episode.length - 1, episode.length)[0].copy()
+        for path, column in episode.columns.items()
+        if path.startswith(_OBS)
+    }
+
+
+def stale_first(episode: Episode, previous: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Obs columns whose first row is the previous episode's last row, although the column moves at once.
+
+    A recorder that reads its buffer before the reset has taken effect writes such rows. Columns that stand
+    still at the start, and single values, tell nothing and are passed over.
+
+    Args:
+        episode: The episode.
+        previous: `last_rows` of the episode recorded before it.
+    """
+    if episode.length < 2:
+        return []
+    return [p for p in natural_sorted(previous) if _is_stale(episode.columns.get(p), previous[p])]
+
+
+def _is_stale(column: Column | None, last: NDArray[Any]) -> bool:
+    if column is None or column.shape[1:] != last.shape or last.size < 2:
+        return False
+    first, second = column.read(0, 2)
+    return np.array_equal(first, last) and not np.array_equal(first, second)
+
+
+def without_first_row(episode: Episode) -> Episode:
+    """The episode without its first row, in every column.
+
+    Raises:
+        SchemaError: it has one row only.
+    """
+    if episode.length < 2:
+        place = Place(file=episode.source_file, demo=episode.name)
+        raise SchemaError("an episode keeps at least one row", place=place, got=episode.length)
+    columns = {path: sliced(column, 1, episode.length) for path, column in episode.columns.items()}
+    return replace(episode, length=episode.length - 1, columns=columns)
+
+
+def _rejected(episode: Episode, reason: Reason, detail: str) -> Rejection:
+    return Rejection(episode.source_file, episode.source_demo or episode.name, reason.value, detail)
