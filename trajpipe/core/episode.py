@@ -157,6 +157,7 @@ class Episode:
         extras: Path in L2 → column whose leading axis is not T (`initial_state/…`), kept as recorded.
         attributes: Attributes kept as recorded (`model_file`, …): str, int, float, bool or array.
         success: None when the source did not say.
+        success_as: What an unknown success is written as.
         seed: When known.
         task: Language instruction, byte-exact; None when the source has none.
         tag: `names.Tag` value.
@@ -165,6 +166,7 @@ class Episode:
         source_demo: Name in the recording; survives renumbering and merging.
         source_sha256: Hex SHA-256 of the recording.
         split: `train`, `valid` or None.
+        content_sha256: Hex SHA-256 of the demo's content in L2; "" before it is written.
     """
 
     name: str
@@ -173,6 +175,7 @@ class Episode:
     extras: Mapping[str, Column] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     success: bool | None = None
+    success_as: bool = True
     seed: int | None = None
     task: str | None = None
     tag: str = "unknown"
@@ -181,6 +184,7 @@ class Episode:
     source_demo: str = ""
     source_sha256: str = ""
     split: str | None = None
+    content_sha256: str = ""
 
     def __post_init__(self) -> None:
         for path, column in self.columns.items():

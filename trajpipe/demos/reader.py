@@ -169,6 +169,7 @@ class DemosFile:
             extras=extras,
             attributes=_recorded(attributes, known=known),
             success=bool(attributes[names.ATTR_SUCCESS]) if known else None,
+            success_as=bool(attributes.get(names.ATTR_SUCCESS, True)),
             seed=attributes.get(names.ATTR_SEED),
             task=attributes.get(names.ATTR_TASK) or None,
             tag=_member(names.Tag, attributes.get(names.ATTR_SOURCE, self._tag()), place),
@@ -177,6 +178,7 @@ class DemosFile:
             source_demo=attributes.get(names.ATTR_SOURCE_DEMO, name),
             source_sha256=attributes.get(names.ATTR_SOURCE_SHA256, ""),
             split=split,
+            content_sha256=attributes.get(names.ATTR_CONTENT_SHA256, ""),
         )
 
     def _tag(self) -> str:

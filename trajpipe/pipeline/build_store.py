@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
@@ -28,6 +27,8 @@ from trajpipe.pipeline.store_columns import ColumnSource, StorePlan, agree, colu
 from trajpipe.store import ColumnSpec, TrajectoryStoreWriter
 
 CODE: Final = "store-1"
+_NO_SPLIT: Final = "none"
+_SPLIT_NAMES: Final = [*(split.value for split in Split), _NO_SPLIT]
 _EPISODE_COLUMNS: Final = (
     ColumnSpec(names.COLUMN_TASK_INDEX, np.dtype(np.int32), (1,)),
     ColumnSpec(names.COLUMN_SUCCESS, np.dtype(np.uint8), ()),
@@ -135,7 +136,7 @@ def _append_file(
 class _EpisodeTables:
     """Per-episode side tables and the per-row columns that come from them."""
 
-    tasks: list[str] = field(default_factory=list)
+    tasks: set[int] = field(default_factory=set)
     sources: list[str] = field(default_factory=list)
     success: list[int] = field(default_factory=list)
     splits: list[int] = field(default_factory=list)
@@ -146,41 +147,29 @@ class _EpisodeTables:
 
     def add(self, writer: TrajectoryStoreWriter, episode: Episode) -> None:
         """Append `task_index` and `success` rows of an episode and note its facts."""
-        task = episode.task or ""
-        if task not in self.tasks:
-            self.tasks.append(task)
-        unknown = episode.success is None
-        index = np.full((episode.length, 1), self.tasks.index(task), dtype=np.int32)
-        writer.append(names.COLUMN_TASK_INDEX, index)
-        writer.append(
-            names.COLUMN_SUCCESS, np.full(episode.length, unknown or bool(episode.success), np.uint8)
-        )
+        known = episode.success is not None
+        success = bool(episode.success) if known else episode.success_as
+        task = writer.add_task(episode.task or "")
+        writer.append(names.COLUMN_TASK_INDEX, np.full((episode.length, 1), task, np.int32))
+        writer.append(names.COLUMN_SUCCESS, np.full(episode.length, success, np.uint8))
+        self.tasks.add(task)
         self.sources.append(episode.tag)
-        self.success.append(names.SUCCESS_UNKNOWN if unknown else int(bool(episode.success)))
-        self.splits.append(list(Split).index(Split(episode.split)) if episode.split else len(Split))
+        self.success.append(int(success) if known else names.SUCCESS_UNKNOWN)
+        self.splits.append(_SPLIT_NAMES.index(episode.split or _NO_SPLIT))
         self.files.append(episode.source_file)
         self.demos.append(episode.source_demo)
-        self.content.append(
-            bytes.fromhex(str(episode.attributes.get(names.ATTR_CONTENT_SHA256, "")) or "00" * 32)
-        )
+        self.content.append(bytes.fromhex(episode.content_sha256 or "00" * 32))
         self.rows += episode.length
 
     def write(self, writer: TrajectoryStoreWriter) -> None:
-        """Write the side tables and the task table."""
+        """Write the side tables."""
         tags = sorted(set(self.sources))
-        writer.set_tasks(self.tasks)
         writer.add_side_table(names.SIDE_EP_SOURCE, np.array([tags.index(t) for t in self.sources], np.uint8))
-        writer.add_side_table(names.SIDE_SOURCE_TAGS, _texts(tags))
+        writer.add_side_table(names.SIDE_SOURCE_TAGS, tags)
         writer.add_side_table(names.SIDE_EP_SUCCESS, np.array(self.success, np.uint8))
         writer.add_side_table(names.SIDE_EP_SPLIT, np.array(self.splits, np.uint8))
-        writer.add_side_table(names.SIDE_SPLIT_NAMES, _texts([s.value for s in Split] + ["none"]))
-        writer.add_side_table(names.SIDE_EP_FILE, _texts(self.files))
-        writer.add_side_table(names.SIDE_EP_DEMO, _texts(self.demos))
+        writer.add_side_table(names.SIDE_SPLIT_NAMES, _SPLIT_NAMES)
+        writer.add_side_table(names.SIDE_EP_FILE, self.files)
+        writer.add_side_table(names.SIDE_EP_DEMO, self.demos)
         hashes = np.frombuffer(b"".join(self.content), np.uint8).reshape(len(self.content), 32)
         writer.add_side_table(names.SIDE_EP_CONTENT, hashes)
-
-
-def _texts(values: list[str]) -> NDArray[np.bytes_]:
-    """Fixed-length UTF-8 byte strings, at least one byte wide."""
-    encoded = [v.encode("utf-8", "surrogateescape") for v in values]
-    return np.array(encoded, dtype=f"S{max([1, *map(len, encoded)])}")
