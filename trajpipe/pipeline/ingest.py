@@ -207,6 +207,7 @@ class _Attempt:
             image_layout=self.plan.image_layout,
             fletcher32=self.plan.fletcher32,
             attributes=dict(description.attributes),
+            unknown_success=self.plan.filters.unknown_success,
         )
 
     def _usable(self, reader: Source, options: ReadOptions) -> Iterator[Episode]:

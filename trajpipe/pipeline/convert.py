@@ -1,0 +1,252 @@
+"""Converting recordings without a catalogue: raw or L2 in, L2, store or LeRobot out.
+
+What is not here: the stages, see `ingest.py`, `build_store.py` and `export_lerobot.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from trajpipe.checks.registry import run_checks
+from trajpipe.core import atomic, names, provenance
+from trajpipe.core.conventions import Conventions
+from trajpipe.core.errors import InputError, TrajpipeError, UsageError
+from trajpipe.core.ledger import Ledger
+from trajpipe.core.names import Stage
+from trajpipe.core.order import natural_sorted, slug
+from trajpipe.core.progress import Progress, silent
+from trajpipe.core.provenance import Recipe
+from trajpipe.demos.merge import merge
+from trajpipe.demos.reader import DemosFile
+from trajpipe.demos.select import Filters
+from trajpipe.hdf5.attributes import text
+from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.pipeline import export_lerobot
+from trajpipe.pipeline.build_store import build_store
+from trajpipe.pipeline.ingest import IngestPlan, ingest
+from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
+from trajpipe.pipeline.store_columns import StorePlan
+from trajpipe.sources.base import detect, source
+
+TO_DEMOS: Final = "demos"
+TO_STORE: Final = "store"
+TO_LEROBOT: Final = "lerobot-"
+MERGE_CODE: Final = "merge-1"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """How to convert; what is None is the format's own.
+
+    Attributes:
+        kind: Source kind; None = detected.
+        name: Dataset name; the destination's stem when None.
+        tag: `source` tag of every episode.
+        task: Task text for episodes without one.
+        conventions: Declared conventions.
+        options: Source-specific options.
+        filters: Which episodes stay.
+        image_layout: L2 images: `strips` or `frames`.
+        fletcher32: L2 checksums.
+        align_causal: Shift `after_action` recordings.
+        store: Keyword arguments of `StorePlan` (`terms`, `cameras`, `float32`, `images`, `compression`).
+        export: Keyword arguments of `trajpipe.export.ExportOptions` but `fps` and `version`.
+        force: Build although the destination is the same already.
+    """
+
+    kind: str | None = None
+    name: str | None = None
+    tag: str | None = None
+    task: str | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    filters: Filters = field(default_factory=Filters)
+    image_layout: str = "strips"
+    fletcher32: bool = False
+    align_causal: bool = False
+    store: Mapping[str, Any] = field(default_factory=dict)
+    export: Mapping[str, Any] = field(default_factory=dict)
+    force: bool = False
+
+
+def targets() -> tuple[str, ...]:
+    """What `--to` may say."""
+    from trajpipe.export.profiles import profiles
+
+    return (TO_DEMOS, TO_STORE, *profiles())
+
+
+def is_l2(path: Path) -> bool:
+    """True for an L2 file that trajpipe wrote."""
+    if not path.is_file() or not looks_like_hdf5(path):
+        return False
+    try:
+        with open_hdf5(path) as file:
+            data = file.get(names.GROUP_DATA)
+            return data is not None and text(data, names.ATTR_TRAJPIPE) is not None
+    except TrajpipeError:
+        return False
+
+
+def convert(
+    sources: Sequence[Path],
+    destination: Path,
+    to: str,
+    options: ConvertOptions = ConvertOptions(),
+    progress: Progress = silent,
+) -> list[StageResult]:
+    """Convert recordings into one destination.
+
+    Args:
+        sources: Raw recordings and L2 files; several become one dataset.
+        destination: A file for `demos` and `store`; a folder for LeRobot, or for `demos` one file each.
+        to: `demos`, `store` or an export profile (`lerobot-v2.1`, …).
+        options: How.
+        progress: Called with demos, recordings and frames done.
+
+    Returns:
+        One result per recording that was read, then the destination's; a broken recording fails alone.
+
+    Raises:
+        UsageError: no source, an unknown target, the destination among the sources.
+    """
+    _require_usable(sources, destination, to)
+    if to == TO_DEMOS and (len(sources) == 1 or destination.suffix not in (".hdf5", ".h5")):
+        folder = destination.is_dir() or destination.suffix not in (".hdf5", ".h5")
+        return [_to_l2(s, _l2_name(s, destination, folder), options, progress) for s in sources]
+    with atomic.named_temporary(destination) as temporary:
+        steps, inputs = _ingested(sources, temporary.parent / "l2", options, progress)
+        failures = {r.key: r.error or "a blocking check failed" for r in steps if not r.usable}
+        dataset = options.name or slug(destination.stem or destination.name)
+        final = _build(dataset, inputs, failures, destination, to, options, progress)
+    return [*steps, final]
+
+
+def _require_usable(sources: Sequence[Path], destination: Path, to: str) -> None:
+    if not sources:
+        raise UsageError("name one recording at least")
+    if to not in targets():
+        raise UsageError("no such target", got=to, expected=f"one of {', '.join(targets())}")
+    if destination.exists() and any(s.exists() and s.samefile(destination) for s in sources):
+        raise UsageError("the destination is one of the sources", got=destination)
+
+
+def _l2_name(recording: Path, destination: Path, folder: bool) -> Path:
+    return destination / f"{slug(recording.stem)}.hdf5" if folder else destination
+
+
+def _to_l2(recording: Path, target: Path, options: ConvertOptions, progress: Progress) -> StageResult:
+    try:
+        plan = _plan(recording, target, options)
+    except (TrajpipeError, OSError) as error:
+        return failed_plainly(slug(recording.stem), Stage.DEMOS, recording.name, target, error)
+    return ingest(plan, force=options.force, progress=progress)
+
+
+def _plan(recording: Path, target: Path, options: ConvertOptions) -> IngestPlan:
+    if not recording.exists():
+        raise InputError("no such recording", place=recording, code="missing-file")
+    kind = source(options.kind).kind if options.kind else detect(recording).kind
+    return IngestPlan(
+        dataset=options.name or slug(recording.stem),
+        key=recording.name,
+        path=recording,
+        kind=kind,
+        target=target,
+        conventions=replace(options.conventions, unknown_success=options.filters.unknown_success),
+        options=options.options,
+        tag=options.tag,
+        task=options.task,
+        filters=options.filters,
+        splits={"": names.Split.TRAIN.value},
+        own_masks=True,
+        align_causal=options.align_causal,
+        image_layout=options.image_layout,
+        fletcher32=options.fletcher32,
+    )
+
+
+def _ingested(
+    sources: Sequence[Path], folder: Path, options: ConvertOptions, progress: Progress
+) -> tuple[list[StageResult], list[Path]]:
+    """L2 files of all sources: those that are L2 already as they are, the others under a temporary folder."""
+    results: list[StageResult] = []
+    inputs: list[Path] = []
+    for number, recording in enumerate(sources):
+        if is_l2(recording) and options.kind is None:
+            inputs.append(recording)
+            continue
+        result = _to_l2(recording, _unused(folder, recording, inputs, number), options, progress)
+        results.append(result)
+        if result.usable:
+            inputs.append(result.path)
+    return results, inputs
+
+
+def _unused(folder: Path, recording: Path, taken: Sequence[Path], number: int) -> Path:
+    name = f"{slug(recording.stem)}.hdf5"
+    return folder / (name if name not in {p.name for p in taken} else f"{slug(recording.stem)}-{number}.hdf5")
+
+
+def _build(
+    dataset: str,
+    inputs: Sequence[Path],
+    failures: Mapping[str, str],
+    destination: Path,
+    to: str,
+    options: ConvertOptions,
+    progress: Progress,
+) -> StageResult:
+    stage = {TO_DEMOS: Stage.DEMOS, TO_STORE: Stage.STORE}.get(to, Stage.LEROBOT)
+    if not inputs:
+        why = "; ".join(f"{k}: {v}" for k, v in failures.items())
+        error = InputError("no recording could be read", got=why, code="nothing-to-build")
+        return failed_plainly(dataset, stage, "", destination, error)
+    if to == TO_DEMOS:
+        return _merged(dataset, inputs, failures, destination, options)
+    if to == TO_STORE:
+        plan = StorePlan(dataset, tuple(inputs), destination, failed=dict(failures), **options.store)
+        return build_store(plan, force=options.force, progress=progress)
+    keywords = {"version": to.removeprefix(TO_LEROBOT), "task": options.task or "", **options.export}
+    return export_lerobot.export(
+        export_lerobot.ExportPlan(
+            dataset, tuple(inputs), destination, keywords, options.conventions.fps, dict(failures)
+        ),
+        force=options.force,
+        progress=progress,
+    )
+
+
+def _merged(
+    dataset: str,
+    inputs: Sequence[Path],
+    failures: Mapping[str, str],
+    destination: Path,
+    options: ConvertOptions,
+) -> StageResult:
+    hashes = {path.name: provenance.sha256_file(path) for path in inputs}
+    recipe = Recipe(Stage.DEMOS, hashes, {"dataset": dataset, "merged": natural_sorted(hashes)}, MERGE_CODE)
+
+    def build(temporary: Path) -> Made:
+        merge(list(inputs), temporary)
+        entries = []
+        for path in inputs:
+            with DemosFile(path) as demos:
+                entries.append(entry_of(path.name, Stage.DEMOS, len(demos)))
+        with DemosFile(temporary) as demos:
+            facts = {"episodes": len(demos), "rows": demos.total}
+        return Made(Ledger(entries, dict(failures)), facts)
+
+    job = Job(
+        dataset,
+        Stage.DEMOS,
+        "",
+        destination,
+        recipe,
+        build,
+        lambda temporary: run_checks(Stage.DEMOS, temporary),
+    )
+    return perform(job, force=options.force)
