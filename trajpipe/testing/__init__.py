@@ -1,0 +1,10 @@
+"""Seeded, lifelike raw recordings of every kind, for tests and `trajpipe demo`.
+
+What is not here: anything that a pipeline on real data needs.
+"""
+
+from __future__ import annotations
+
+from trajpipe.testing.recording import KINDS, write_recording
+
+__all__ = ["KINDS", "write_recording"]
