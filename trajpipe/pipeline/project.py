@@ -148,6 +148,7 @@ class Project:
             splits=self.splits(recording.dataset)[recording.key],
             own_masks=dataset.splits.use_masks,
             align_causal=dataset.align == "causal",
+            drop_stale_first_row=filters.drop_stale_first_row,
             image_layout=dataset.demos.image_layout,
             fletcher32=dataset.demos.fletcher32,
         )
