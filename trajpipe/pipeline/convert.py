@@ -19,6 +19,7 @@ from trajpipe.core.names import Stage
 from trajpipe.core.order import natural_sorted, slug
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
+from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.merge import merge
 from trajpipe.demos.reader import DemosFile
 from trajpipe.demos.select import Filters
@@ -64,7 +65,7 @@ class ConvertOptions:
     conventions: Conventions = field(default_factory=Conventions)
     options: Mapping[str, Any] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
-    image_layout: str = "strips"
+    image_layout: ImageLayout = "strips"
     fletcher32: bool = False
     align_causal: bool = False
     store: Mapping[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from trajpipe.core.names import Reason, Split, Stage, Tag
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos import select
+from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.writer import DemosWriter
 from trajpipe.pipeline import transform
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
@@ -71,7 +72,7 @@ class IngestPlan:
     own_masks: bool = False
     align_causal: bool = False
     drop_stale_first_row: bool = False
-    image_layout: str = "strips"
+    image_layout: ImageLayout = "strips"
     fletcher32: bool = False
 
     def recipe_options(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core import jsontext, names, provenance
+from trajpipe.core.episode import Episode
 from trajpipe.core.errors import CatalogueError, MissingNameError, TrajpipeError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.order import slug
@@ -191,10 +192,10 @@ class Project:
             if group == "episode":
                 found = reader.describe(recording.path, options).episodes
                 return [(episode, f"{recording.key}:{episode}") for episode in found]
-            episodes = list(reader.episodes(recording.path, options))
+            episodes = [e for e in reader.episodes(recording.path, options) if isinstance(e, Episode)]
         except TrajpipeError:
             return []  # a broken recording has no episodes to split; its own ingest says why
-        pairs = [(e.name, e.attributes.get(group)) for e in episodes if hasattr(e, "attributes")]
+        pairs = [(e.name, e.attributes.get(group)) for e in episodes]
         absent = [name for name, value in pairs if value is None]
         if absent:
             raise CatalogueError(
@@ -206,7 +207,7 @@ class Project:
         return [(name, str(value)) for name, value in pairs]
 
     def state_of(self, recording: Recording) -> tuple[str, str]:
-        """`ready` and "" when its L2 file is current and passed; else `failed`, `stale` or `missing`, and why."""
+        """`ready` when its L2 file is current and passed; else `failed`, `stale` or `missing`, with why."""
         try:
             plan = self.ingest_plan(recording)
             recipe = recipe_of(plan)

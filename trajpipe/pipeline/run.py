@@ -132,7 +132,7 @@ def run(
         CatalogueError: two recordings would write one file.
     """
     began = time.perf_counter()
-    chosen = list(datasets) or list(project.catalogue.names)
+    chosen = list(datasets) or list(project.catalogue.datasets)
     wanted = options.stages or STAGES
     todo = _chosen_recordings(project, chosen, options.recordings)
     project.require_distinct_outputs(chosen)
@@ -264,7 +264,7 @@ def _store_blocks(project: Project, name: str, store: StageResult | None) -> str
 def plan(project: Project, datasets: Sequence[str] = ()) -> list[Planned]:
     """What a run would do, without doing it."""
     steps: list[Planned] = []
-    for name in list(datasets) or list(project.catalogue.names):
+    for name in list(datasets) or list(project.catalogue.datasets):
         states = []
         for recording in project.recordings(name):
             state, why = project.state_of(recording)
