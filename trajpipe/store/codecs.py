@@ -31,7 +31,7 @@ DEFLATE_LEVEL: Final = 4
 _ISAL_LEVEL: Final = 1
 _ISAL_MIN_BYTES: Final = 4096
 _THREAD = threading.local()
-_DAMAGED: Final[tuple[type[BaseException], ...]] = (
+_DAMAGED: Final[tuple[type[BaseException], ...]] = (  # type: ignore[assignment]  # isal types its error class as an instance
     zstandard.ZstdError,
     isal_zlib.error,
     zlib.error,
