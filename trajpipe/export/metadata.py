@@ -76,18 +76,18 @@ def episode_keys(episode: Episode) -> dict[str, Any]:
     """Our keys for an episode; an absent value is empty, never missing: LeRobot drops or crashes on gaps."""
     return {
         names.EPISODE_SOURCE: str(episode.tag),
-        names.EPISODE_SUCCESS: True if episode.success is None else bool(episode.success),
+        names.EPISODE_SUCCESS: bool(episode.success_as if episode.success is None else episode.success),
         names.EPISODE_SUCCESS_KNOWN: success_known(episode),
         names.EPISODE_SOURCE_FILE: Path(episode.source_file).name,
         names.EPISODE_SOURCE_DEMO: episode.source_demo or episode.name,
-        names.EPISODE_CONTENT: str(episode.attributes.get(names.ATTR_CONTENT_SHA256, "")),
+        names.EPISODE_CONTENT: episode.content_sha256,
         names.EPISODE_SPLIT: episode.split or names.Split.TRAIN.value,
     }
 
 
 def success_known(episode: Episode) -> bool:
     """False when the source did not say whether the episode succeeded."""
-    return episode.success is not None and bool(episode.attributes.get(names.ATTR_SUCCESS_KNOWN, True))
+    return episode.success is not None
 
 
 def rate(fps: Fraction) -> int | float:
