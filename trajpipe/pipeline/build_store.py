@@ -17,8 +17,8 @@ from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
-from trajpipe.core.ledger import Ledger
-from trajpipe.core.names import Split, Stage
+from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
+from trajpipe.core.names import Reason, Split, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
@@ -97,6 +97,7 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
             ledger.entries.append(entry_of(path.name, Stage.STORE, count))
             progress("recordings", number, len(plan.inputs))
         tables.write(writer)
+    ledger.entries.extend(_departed(plan))
     facts = {
         "episodes": ledger.written,
         "rows": tables.rows,
@@ -104,6 +105,25 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
         "tasks": len(tables.tasks),
     }
     return Made(ledger, facts)
+
+
+def _departed(plan: StorePlan) -> list[LedgerEntry]:
+    """Entries for L2 files of the store on disk whose recordings are gone: their episodes leave."""
+    path = provenance.beside(plan.target, names.SUFFIX_LEDGER)
+    if not path.is_file():
+        return []
+    current = {p.name for p in plan.inputs} | {p.name for p in plan.absent}
+    gone = [e for e in Ledger.load(path).entries if e.recording not in current and e.written]
+    return [_all_removed(e) for e in gone]
+
+
+def _all_removed(old: LedgerEntry) -> LedgerEntry:
+    detail = "its recording is no longer among the dataset's raw files"
+    rejected = [
+        Rejection(old.recording, f"{names.DEMO_PREFIX}{i}", Reason.REMOVED.value, detail)
+        for i in range(old.written)
+    ]
+    return entry(old.recording, Stage.STORE.value, 0, rejected)
 
 
 def _spec(column: ColumnSource, plan: StorePlan) -> ColumnSpec:

@@ -60,13 +60,6 @@ class DatasetConfig(DatasetEntry):
         """
         return find_recordings(self.name, self.raw, data_root, self.filter.unknown_success)
 
-    def excluded(self, recording: Recording, data_root: Path) -> dict[str, str]:
-        """Demo name → reason, for a recording; the name "" stands for the whole recording."""
-        called = {recording.key, recording.path.name}
-        if recording.path.is_relative_to(data_root):
-            called.add(recording.path.relative_to(data_root).as_posix())
-        return {one.demo or "": one.reason for one in self.exclude if one.recording in called}
-
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:

@@ -37,7 +37,7 @@ _RULES: Final[dict[str, tuple[str, str | None]]] = {
     "less_than_equal": ("the number is too large", None),
     "less_than": ("the number is too large", None),
 }
-_BOUNDS: Final = {"ge": "{} or more", "le": "{} or less", "lt": "less than {}"}
+_BOUNDS: Final = {"ge": "{:g} or more", "le": "{:g} or less", "lt": "less than {:g}"}
 
 
 def problems_of(document: Document, merged: Any) -> list[Problem]:

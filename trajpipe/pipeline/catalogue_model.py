@@ -15,12 +15,13 @@ from trajpipe.core.conventions import Conventions, UnknownSuccess
 from trajpipe.pipeline.catalogue_conventions import ConventionsEntry, Model
 from trajpipe.pipeline.catalogue_values import (
     Cron,
+    DatasetName,
     HubRepository,
-    Name,
     OneOrMany,
     Owner,
     Rate,
     Tag,
+    TaskName,
     TermName,
     TermsOrFlag,
     TimeZone,
@@ -59,7 +60,7 @@ class Exclusion(Model):
     """A recording, or one demo of it, left out by hand."""
 
     recording: str = Field(min_length=1)
-    """Base name, path below the catalogue's folder, or partition key of the recording."""
+    """File name with or without suffix, path below the catalogue's folder, or partition key."""
     demo: str | None = None
     """Name of the demo in the recording; the whole recording when absent."""
     reason: str = Field(min_length=1)
@@ -217,7 +218,7 @@ class DatasetEntry(DatasetOptions):
     """What it is, Markdown."""
     raw: tuple[RawEntry, ...] = Field(min_length=1)
     """Where its recordings lie; entries of different kinds may be mixed."""
-    task_name: Name | None = None
+    task_name: TaskName | None = None
     """Task in L2 file names `<source>_<task>`; the dataset's name when absent."""
     exclude: tuple[Exclusion, ...] = ()
     """Recordings and demos left out by hand."""
@@ -244,7 +245,7 @@ class CatalogueDocument(Model):
     """Version of the catalogue's form."""
     defaults: DatasetOptions = DatasetOptions()
     """Keys for all datasets; a dataset's own come first."""
-    datasets: dict[Name, DatasetEntry]
+    datasets: dict[DatasetName, DatasetEntry]
     """Name → dataset."""
 
 

@@ -139,12 +139,9 @@ TermsOrFlag = Annotated[
 Cron = Annotated[str, AfterValidator(_cron)]
 TimeZone = Annotated[str, AfterValidator(_timezone)]
 Owner = Annotated[str, AfterValidator(_owner)]
-Name = Annotated[
-    str,
-    _matching(
-        NAME_PATTERN, "a dataset's name is not valid", "letters, digits and _, not beginning with a digit"
-    ),
-]
+_NAME_RULE: Final = "letters, digits and _, not beginning with a digit"
+DatasetName = Annotated[str, _matching(NAME_PATTERN, "a dataset's name is not valid", _NAME_RULE)]
+TaskName = Annotated[str, _matching(NAME_PATTERN, "a task's name is not valid", _NAME_RULE)]
 Tag = Annotated[
     str,
     _matching(

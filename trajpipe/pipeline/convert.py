@@ -122,7 +122,7 @@ def convert(
         steps, inputs = _ingested(sources, temporary.parent / "l2", options, progress)
         failures = {r.key: r.error or "a blocking check failed" for r in steps if not r.usable}
         dataset = options.name or slug(destination.stem or destination.name)
-        final = _build(dataset, inputs, failures, destination, to, options, progress)
+        final = _build(dataset, inputs, failures, (to, destination), options, progress)
     return [*steps, final]
 
 

@@ -266,6 +266,7 @@ class Project:
             compression=options.compression,
             column_compression=dict(options.column_compression),
             failed=failed,
+            absent=tuple(self.demos_path(r) for r in self.recordings(name)),
         )
 
     def export_plan(self, name: str) -> export_lerobot.ExportPlan:

@@ -60,6 +60,7 @@ class StorePlan:
         compression: Of image columns: `zstd`, `deflate`, `shuffle-deflate` or `none`.
         column_compression: Column → its own compression.
         failed: Recording → why it is missing, for the ledger.
+        absent: L2 files that the missing recordings would have; they are not reported as removed.
     """
 
     dataset: str
@@ -74,6 +75,7 @@ class StorePlan:
     compression: str = "zstd"
     column_compression: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[Path, ...] = ()
 
     def wants(self, path: str, column: Column) -> bool:
         """True when a flat obs term or camera belongs into the store."""

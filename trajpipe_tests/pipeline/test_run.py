@@ -1,0 +1,303 @@
+"""Running whole projects: what lands, what is rejected, what is rebuilt, what stays."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from trajpipe.core import names
+from trajpipe.core.errors import CatalogueError, MissingNameError, UsageError
+from trajpipe.core.names import Stage
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.results import Status
+from trajpipe.pipeline.run import RunOptions, plan, run
+from trajpipe.testing import write_recording
+from trajpipe_tests.pipeline.conftest import CATALOGUE, MakeProject
+
+
+def hashes(root: Path) -> dict[str, str]:
+    """Relative path → SHA-256 of every visible output."""
+    out = {}
+    for folder in ("demos", "stores", "lerobot"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file():
+                out[path.relative_to(root).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return out
+
+
+def reopen(project: Project) -> Project:
+    """The project as a new process sees it."""
+    return Project.open(project.catalogue.path)
+
+
+def test_every_stage_is_built_and_every_check_passes(make_project: MakeProject) -> None:
+    project = make_project(2, cameras=("front",))
+    result = run(project)
+    problems = [str(f) for r in result.results for f in r.checks.findings()]
+    assert result.ok, problems
+    assert [(r.stage, r.status) for r in result.results] == [
+        (Stage.DEMOS, Status.BUILT),
+        (Stage.DEMOS, Status.BUILT),
+        (Stage.STORE, Status.BUILT),
+        (Stage.LEROBOT, Status.BUILT),
+    ]
+    assert result.ledger.summary() == "read 4 · written 4 · rejected 0"
+    assert sorted(p.name for p in (project.root / "demos").glob("*.hdf5")) == [
+        "scripted_lift__take_00.hdf5",
+        "scripted_lift__take_01.hdf5",
+    ]
+    assert project.store_path("lift").is_file()
+    assert (project.lerobot_path("lift") / "meta" / "info.json").is_file()
+
+
+def test_a_task_with_one_recording_has_a_plain_file_name(make_project: MakeProject) -> None:
+    project = make_project(1)
+    run(project, options=RunOptions(stages=(Stage.DEMOS,)))
+    assert [p.name for p in (project.root / "demos").glob("*.hdf5")] == ["scripted_lift.hdf5"]
+
+
+def test_a_second_run_does_nothing_and_says_so(make_project: MakeProject) -> None:
+    project = make_project(2)
+    first = run(project)
+    before = hashes(project.root)
+    second = run(reopen(project))
+    assert {r.status for r in second.results} == {Status.UNCHANGED}
+    assert second.ok
+    assert second.ledger.summary() == first.ledger.summary()
+    assert [r.checks.to_json() for r in second.results] == [r.checks.to_json() for r in first.results]
+    assert hashes(project.root) == before
+
+
+def test_the_same_input_builds_the_same_bytes(make_project: MakeProject) -> None:
+    project = make_project(2, cameras=("front",))
+    run(project)
+    before = {k: v for k, v in hashes(project.root).items() if not k.endswith(names.SUFFIX_RECIPE)}
+    run(reopen(project), options=RunOptions(force=True))
+    after = {k: v for k, v in hashes(project.root).items() if not k.endswith(names.SUFFIX_RECIPE)}
+    assert after == before
+
+
+def test_one_changed_recording_of_ten_rebuilds_one_l2_file_and_what_depends_on_it(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(10)
+    run(project)
+    before = hashes(project.root)
+    write_recording(
+        "isaaclab", project.root / "raw/lift/take_04.hdf5", episodes=3, rows=(8, 12), seed=99, cameras=()
+    )
+    result = run(reopen(project))
+    built = [(r.stage, r.key) for r in result.results if r.status is Status.BUILT]
+    assert built == [(Stage.DEMOS, "take_04"), (Stage.STORE, ""), (Stage.LEROBOT, "")]
+    changed = {k for k, v in hashes(project.root).items() if before.get(k) != v and k.endswith(".hdf5")}
+    assert changed == {"demos/scripted_lift__take_04.hdf5"}
+
+
+def test_a_touched_but_equal_recording_is_unchanged(make_project: MakeProject) -> None:
+    project = make_project(1)
+    run(project)
+    raw = project.root / "raw/lift/take_00.hdf5"
+    raw.write_bytes(raw.read_bytes())
+    result = run(reopen(project))
+    assert {r.status for r in result.results} == {Status.UNCHANGED}
+
+
+def test_twenty_recordings_of_which_three_are_broken_land_seventeen(make_project: MakeProject) -> None:
+    project = make_project(20)
+    raw = project.root / "raw" / "lift"
+    whole = (raw / "take_03.hdf5").read_bytes()
+    (raw / "take_03.hdf5").write_bytes(whole[: len(whole) // 2])
+    (raw / "take_07.hdf5").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with h5py.File(raw / "take_11.hdf5", "r+") as file:
+        for name in list(file["data"]):
+            del file["data"][name]
+    result = run(project)
+    demos = {r.key: r for r in result.results if r.stage is Stage.DEMOS}
+    broken = {key: r for key, r in demos.items() if not r.ok}
+    assert sorted(broken) == ["take_03", "take_07", "take_11"]
+    codes = {key: next(r.checks.findings()).code for key, r in broken.items()}
+    assert codes == {"take_03": "truncated", "take_07": "git-lfs-pointer", "take_11": "no-demos"}
+    assert all(r.status is Status.FAILED and r.error for r in broken.values())
+    store = next(r for r in result.results if r.stage is Stage.STORE)
+    assert store.ok
+    assert store.facts["episodes"] == 34
+    assert sorted(store.ledger.failed) == ["take_03.hdf5", "take_07.hdf5", "take_11.hdf5"]
+    assert not result.ok
+    with h5py.File(project.store_path("lift")) as file:
+        assert len(file["ep_len"]) == 34
+
+
+def test_worker_processes_give_the_same_outputs(make_project: MakeProject) -> None:
+    project = make_project(4)
+    run(project)
+    before = {k: v for k, v in hashes(project.root).items() if k.endswith((".hdf5", ".h5"))}
+    result = run(reopen(project), options=RunOptions(jobs=2, force=True))
+    assert result.ok
+    assert [r.key for r in result.results[:4]] == ["take_00", "take_01", "take_02", "take_03"]
+    assert {k: v for k, v in hashes(project.root).items() if k.endswith((".hdf5", ".h5"))} == before
+
+
+def test_a_rejected_episode_is_in_the_ledger_with_its_reason(make_project: MakeProject) -> None:
+    project = make_project(1)
+    with h5py.File(project.root / "raw/lift/take_00.hdf5", "r+") as file:
+        file["data/demo_1/actions"][3, 2] = np.nan
+    result = run(project)
+    demos = result.results[0]
+    assert demos.ok
+    assert demos.ledger.summary() == "read 2 · written 1 · rejected 1 (1 nan-action)"
+    rejection = demos.ledger.rejected[0]
+    assert (rejection.recording, rejection.episode, rejection.reason) == (
+        "take_00.hdf5",
+        "demo_1",
+        "nan-action",
+    )
+    assert "row 3" in rejection.detail
+    stored = project.stored_ledger(demos.path)
+    assert stored is not None
+    assert stored.to_json() == demos.ledger.to_json()
+
+
+def test_an_episode_with_a_broken_chunk_is_rejected_and_the_rest_lands(make_project: MakeProject) -> None:
+    project = make_project(1, cameras=("front",))
+    raw = project.root / "raw/lift/take_00.hdf5"
+    with h5py.File(raw) as file:
+        dataset = file["data/demo_0/obs/front"]
+        info = dataset.id.get_chunk_info(0)
+    with raw.open("r+b") as handle:
+        handle.seek(info.byte_offset + info.size // 2)
+        handle.write(b"\xff" * 64)
+    result = run(project)
+    demos = result.results[0]
+    assert demos.ok, demos.error
+    assert demos.ledger.summary() == "read 2 · written 1 · rejected 1 (1 unreadable)"
+    with h5py.File(demos.path) as file:
+        assert list(file["data"]) == ["demo_0"]
+        assert file["data/demo_0"].attrs["source_demo"] == "demo_1"
+
+
+def test_a_recording_that_breaks_keeps_its_old_l2_file_and_leaves_the_store(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(2)
+    run(project)
+    old = (project.root / "demos/scripted_lift__take_01.hdf5").read_bytes()
+    (project.root / "raw/lift/take_01.hdf5").write_bytes(b"")
+    result = run(reopen(project))
+    assert [(r.stage, r.status) for r in result.results] == [
+        (Stage.DEMOS, Status.UNCHANGED),
+        (Stage.DEMOS, Status.FAILED),
+        (Stage.STORE, Status.BUILT),
+        (Stage.LEROBOT, Status.BUILT),
+    ]
+    assert (project.root / "demos/scripted_lift__take_01.hdf5").read_bytes() == old
+    assert result.results[2].facts["episodes"] == 2
+    assert "take_01.hdf5" in result.results[2].ledger.failed
+
+
+def test_a_removed_recording_keeps_its_l2_file_and_the_ledger_says_so(make_project: MakeProject) -> None:
+    project = make_project(3)
+    run(project)
+    (project.root / "raw/lift/take_02.hdf5").unlink()
+    result = run(reopen(project))
+    assert (project.root / "demos/scripted_lift__take_02.hdf5").is_file()
+    store = next(r for r in result.results if r.stage is Stage.STORE)
+    assert store.facts["episodes"] == 4
+    assert store.ledger.summary() == "read 6 · written 4 · rejected 2 (2 removed)"
+    assert {r.recording for r in store.ledger.rejected} == {"scripted_lift__take_02.hdf5"}
+
+
+def test_a_dataset_without_a_usable_recording_blocks_its_store(make_project: MakeProject) -> None:
+    project = make_project(1)
+    (project.root / "raw/lift/take_00.hdf5").write_bytes(b"<!DOCTYPE html><html>login</html>")
+    result = run(project)
+    assert [r.status for r in result.results] == [Status.FAILED, Status.BLOCKED, Status.BLOCKED]
+    assert "0 of 1 recordings are ready" in str(result.results[1].error)
+    assert not (project.root / "stores").exists()
+
+
+def test_min_recordings_blocks_the_store(make_project: MakeProject) -> None:
+    project = make_project(2, catalogue=CATALOGUE + "    min_recordings: 2\n")
+    (project.root / "raw/lift/take_00.hdf5").write_bytes(b"")
+    result = run(project)
+    assert result.results[2].status is Status.BLOCKED
+    assert "1 of 2 recordings are ready, 2 needed" in str(result.results[2].error)
+
+
+def test_an_excluded_demo_and_recording_are_listed_with_their_reasons(make_project: MakeProject) -> None:
+    extra = (
+        "    exclude:\n"
+        "      - {recording: take_00.hdf5, demo: demo_1, reason: the cube fell}\n"
+        "      - {recording: take_01, reason: wrong camera}\n"
+    )
+    project = make_project(3, catalogue=CATALOGUE + extra)
+    result = run(project, options=RunOptions(stages=(Stage.DEMOS,)))
+    first, second, third = result.results
+    assert [(r.episode, r.reason, r.detail) for r in first.ledger.rejected] == [
+        ("demo_1", "excluded", "the cube fell")
+    ]
+    assert second.status is Status.FAILED
+    assert "wrong camera" in str(second.error)
+    assert third.ok
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(make_project: MakeProject) -> None:
+    project = make_project(2)
+    assert [(s.stage, s.state) for s in plan(project)] == [
+        (Stage.DEMOS, "missing"),
+        (Stage.DEMOS, "missing"),
+        (Stage.STORE, "missing"),
+        (Stage.LEROBOT, "missing"),
+    ]
+    assert not (project.root / "demos").exists()
+    run(project)
+    assert {s.state for s in plan(reopen(project))} == {"ready"}
+    write_recording("isaaclab", project.root / "raw/lift/take_00.hdf5", episodes=1, seed=7, cameras=())
+    assert [s.state for s in plan(reopen(project))] == ["stale", "ready", "stale", "stale"]
+
+
+def test_one_recording_can_be_chosen_by_key_or_name(make_project: MakeProject) -> None:
+    project = make_project(2)
+    for chosen in ("take_01", "take_01.hdf5"):
+        result = run(reopen(project), options=RunOptions(recordings=(chosen,), stages=(Stage.DEMOS,)))
+        assert [r.key for r in result.results] == ["take_01"]
+
+
+def test_unknown_names_are_refused_with_the_known_ones(make_project: MakeProject) -> None:
+    project = make_project(1)
+    with pytest.raises(MissingNameError, match="take_00"):
+        run(project, options=RunOptions(recordings=("take_99",)))
+    with pytest.raises(MissingNameError, match="lift"):
+        run(project, ["lfit"])
+    with pytest.raises(UsageError, match="jobs must be 1 or more"):
+        RunOptions(jobs=0)
+
+
+def test_two_datasets_that_would_write_one_file_are_refused(make_project: MakeProject) -> None:
+    second = CATALOGUE.splitlines()[2:]
+    double = CATALOGUE + "\n".join(["  other:", "    task_name: lift", *second[1:]]) + "\n"
+    project = make_project(1, catalogue=double)
+    with pytest.raises(CatalogueError, match=r"scripted_lift\.hdf5.*lift/take_00 and other/take_00"):
+        run(project)
+
+
+def test_splits_are_written_to_every_stage(make_project: MakeProject) -> None:
+    project = make_project(4, catalogue=CATALOGUE + "    splits: {seed: 3, valid_fraction: 0.25}\n")
+    assert run(project).ok
+    valid = []
+    for path in sorted((project.root / "demos").glob("*.hdf5")):
+        with h5py.File(path) as file:
+            if len(file["mask/valid"]):
+                valid.append(path.name)
+                assert len(file["mask/train"]) == 0
+    assert len(valid) == 1
+    with h5py.File(project.store_path("lift")) as file:
+        kinds = [file["split_names"][i].decode() for i in file["ep_split"][:]]
+        files = [n.decode() for n in file["ep_file"][:]]
+    assert {n for n, k in zip(files, kinds, strict=True) if k == "valid"} == {
+        valid[0].removeprefix("scripted_lift__")
+    }
+    assert kinds.count("valid") == 2
