@@ -10,7 +10,24 @@ from typing import Any, Final
 
 __version__: Final = "0.1.0"
 
-_PUBLIC: Final[dict[str, str]] = {}
+_PUBLIC: Final[dict[str, str]] = {
+    "ColumnSpec": "trajpipe.store",
+    "ConvertOptions": "trajpipe.pipeline.convert",
+    "DemosFile": "trajpipe.demos.reader",
+    "DemosWriter": "trajpipe.demos.writer",
+    "Episode": "trajpipe.core.episode",
+    "ExportOptions": "trajpipe.export",
+    "Project": "trajpipe.pipeline.project",
+    "RunOptions": "trajpipe.pipeline.run",
+    "TrajectoryStore": "trajpipe.store",
+    "TrajectoryStoreWriter": "trajpipe.store",
+    "TrajpipeError": "trajpipe.core.errors",
+    "convert": "trajpipe.pipeline.convert",
+    "export_lerobot": "trajpipe.export",
+    "merge": "trajpipe.demos.merge",
+    "run": "trajpipe.pipeline.run",
+    "run_checks": "trajpipe.checks.registry",
+}
 
 
 def __getattr__(name: str) -> Any:
