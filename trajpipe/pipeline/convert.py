@@ -196,11 +196,11 @@ def _build(
     dataset: str,
     inputs: Sequence[Path],
     failures: Mapping[str, str],
-    destination: Path,
-    to: str,
+    target: tuple[str, Path],
     options: ConvertOptions,
     progress: Progress,
 ) -> StageResult:
+    to, destination = target
     stage = {TO_DEMOS: Stage.DEMOS, TO_STORE: Stage.STORE}.get(to, Stage.LEROBOT)
     if not inputs:
         why = "; ".join(f"{k}: {v}" for k, v in failures.items())
