@@ -143,7 +143,7 @@ def _demo(rollout: Rollout, request: Request, options: IsaacLabOptions, task: Ta
 
 
 def actions(rollout: Rollout, task: Task, *, xyzw: bool = True) -> Array:
-    """(T, 8) absolute pose x y z, quaternion, gripper for `lift`; (T, 7) scaled deltas for the others; float32."""
+    """(T, 8) absolute pose and gripper for `lift`, (T, 7) scaled deltas for the other tasks; float32."""
     grip = rollout.grip[:, None]
     if task == "lift":
         pose = np.concatenate((rollout.eef_pos[1:], _order(rollout.eef_quat[1:], xyzw=xyzw)), axis=1)

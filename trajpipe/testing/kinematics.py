@@ -29,7 +29,7 @@ LINKS: Final = (
     ((0.0, 0.0, 0.0), np.pi / 2),
     ((0.088, 0.0, 0.0), np.pi / 2),
 )
-"""Per joint: offset (m) from the parent link and the rotation (rad) about its x axis; the joint turns about z."""
+"""Per joint, which turns about z: offset (m) from the parent link and rotation (rad) about the x axis."""
 
 _DAMPING: Final = 0.02
 _ITERATIONS: Final = 24

@@ -52,6 +52,6 @@ def _write_film(group: h5py.Group, name: str, film: Film, gzip: int | None) -> N
 
 
 def write_attributes(item: h5py.Group, attributes: Mapping[str, Any]) -> None:
-    """Write attributes in the mapping's order: str as variable-length UTF-8, int as int64, bool as an HDF5 enum."""
+    """Write attributes in the mapping's order: str as variable-length UTF-8, int as int64, bool as enum."""
     for name, value in attributes.items():
         item.attrs[name] = value

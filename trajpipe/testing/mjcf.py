@@ -1,6 +1,6 @@
-"""MuJoCo models and states of generated recordings: a Panda of primitive shapes, cubes, and LIBERO's goal scene.
+"""MuJoCo models and states of generated recordings: a Panda of primitive shapes, cubes, LIBERO's goal scene.
 
-The models compile alone; comments and custom texts in them carry the recorder's absolute paths, as real ones do.
+The models compile alone; comments and custom texts in them carry the recorder's absolute paths.
 What is not here: running MuJoCo.
 """
 
@@ -102,8 +102,7 @@ def _model(bodies: Sequence[str], name: str) -> str:
         f'    <text name="environment" data="{name}"/>',
         "  </custom>",
         "  <asset>",
-        '    <texture type="2d" name="texplane" builtin="checker" rgb1="0.6 0.5 0.4" rgb2="0.5 0.4 0.3"'
-        ' width="64" height="64"/>',
+        '    <texture type="2d" name="texplane" builtin="checker" width="64" height="64"/>',
         '    <material name="floorplane" texture="texplane" texrepeat="2 2" reflectance="0.01"/>',
         "  </asset>",
         "  <worldbody>",
@@ -123,9 +122,7 @@ def _model(bodies: Sequence[str], name: str) -> str:
 
 def _robot() -> str:
     text = [f'    <body name="robot0_base" pos="{_floats(ROBOT_BASE)}">']
-    text.append(
-        '      <geom name="robot0_link0" type="cylinder" size="0.06 0.08" pos="0 0 0.08" rgba="0.9 0.9 0.9 1"/>'
-    )
+    text.append('      <geom name="robot0_link0" type="cylinder" size="0.06 0.08" pos="0 0 0.08"/>')
     for index, (offset, twist) in enumerate(kinematics.LINKS):
         quat = _floats((np.cos(twist / 2), np.sin(twist / 2), 0.0, 0.0))
         pad = "  " * (index + 3)
@@ -134,7 +131,7 @@ def _robot() -> str:
             f'{pad}<body name="robot0_link{index + 1}" pos="{_floats(offset)}" quat="{quat}">',
             f'{pad}  <inertial pos="0 0 0" mass="2" diaginertia="0.1 0.1 0.1"/>',
             f'{pad}  <joint name="robot0_joint{index + 1}" axis="0 0 1" range="{low} {high}" damping="0.1"/>',
-            f'{pad}  <geom name="robot0_link{index + 1}_shape" type="sphere" size="0.05" contype="0" conaffinity="0"/>',
+            f'{pad}  <geom name="robot0_link{index + 1}_shape" size="0.05" contype="0" conaffinity="0"/>',
         ]
     text += _gripper("  " * 10)
     text += ["  " * (index + 3) + "</body>" for index in reversed(range(len(kinematics.LINKS)))]
@@ -153,7 +150,8 @@ def _gripper(pad: str) -> list[str]:
         lines += [
             f'{pad}  <body name="gripper0_finger{number}" pos="0 0 0.0584">',
             f'{pad}    <inertial pos="0 0 0.02" mass="0.1" diaginertia="0.01 0.01 0.01"/>',
-            f'{pad}    <joint name="gripper0_finger_joint{number}" type="slide" axis="0 1 0" range="{limits}"/>',
+            f'{pad}    <joint name="gripper0_finger_joint{number}" type="slide" axis="0 1 0"',
+            f'{pad}           range="{limits}"/>',
             f'{pad}    <geom name="gripper0_finger{number}_shape" type="box" size="0.01 0.008 0.03"/>',
             f"{pad}  </body>",
         ]
@@ -163,10 +161,11 @@ def _gripper(pad: str) -> list[str]:
 def _free_body(scene: Scene, index: int) -> str:
     name, size = scene.names[index], scene.half_sizes[index]
     yaw = scene.yaws[index] / 2
+    place = _floats(scene.positions[index] + ROBOT_BASE)
+    turn = _floats((np.cos(yaw), 0.0, 0.0, np.sin(yaw)))
     return "\n".join(
         [
-            f'    <body name="{name}_main" pos="{_floats(scene.positions[index] + ROBOT_BASE)}"'
-            f' quat="{_floats((np.cos(yaw), 0.0, 0.0, np.sin(yaw)))}">',
+            f'    <body name="{name}_main" pos="{place}" quat="{turn}">',
             f'      <joint name="{name}_joint0" type="free"/>',
             f'      <geom name="{name}_g0" type="box" size="{_floats(size)}" rgba="1 0 0 1"/>',
             "    </body>",

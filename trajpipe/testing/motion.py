@@ -1,6 +1,6 @@
 """Made-up but lifelike demonstrations: reach, grasp, lift, stack, place and pull, as minimum-jerk paths.
 
-A rollout of T actions has T + 1 states, so that both ways of pairing observations and actions can be recorded.
+A rollout of T actions has T + 1 states, so that both ways of pairing obs and actions can be recorded.
 What is not here: how frames look (`trajpipe.testing.render`) and how a recorder stores it all.
 """
 

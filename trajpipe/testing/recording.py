@@ -45,8 +45,8 @@ def write_recording(
         seed: Of everything random.
         image_size: Height and width in pixels, or camera → size; 84, and 128 for `libero`, when None.
         cameras: Names of the cameras; None = the kind's usual ones, `()` = none.
-        **options: Further fields of `trajpipe.testing.request.Request` (`lengths`, `failures`, `style`, `task`,
-            `numbers`, `fps`, `noise`) and of the kind's own options (`IsaacLabOptions`, …).
+        **options: Further fields of `trajpipe.testing.request.Request` (`lengths`, `failures`, `style`,
+            `task`, `numbers`, `fps`, `noise`) and of the kind's own options (`IsaacLabOptions`, …).
 
     Returns:
         Path of the file written.

@@ -1,4 +1,4 @@
-"""A small software renderer: a table, shaded boxes, soft shadows and sensor noise, so that codecs behave as on real data.
+"""A small software renderer: table, shaded boxes, soft shadows, noise: codecs behave as on real frames.
 
 Every frame depends on its own row and the seed alone: frames can be drawn in blocks of any size.
 What is not here: where the boxes are, see `trajpipe.testing.scenes`.
@@ -12,15 +12,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trajpipe.core.quaternions import conjugate_xyzw, rotate_xyzw
 from trajpipe.testing import kinematics
 
 Array = NDArray[Any]
 
 _LIGHT: Final = np.array([0.35, 0.45, 0.82]) / np.linalg.norm([0.35, 0.45, 0.82])
-_SUN: Final = 150.0
 _FAR: Final = 1e6
+_NEAR: Final = 0.01
 _NOISE_PATTERNS: Final = 8
+_EDGE: Final = np.float32(np.exp(-3.0))
+_CORNERS: Final = np.stack(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), axis=-1).reshape(-1, 3)
+_RIM: Final = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,17 @@ class Camera:
         """True when the pose has a time axis."""
         return self.position.ndim == 2
 
+    @property
+    def focal(self) -> float:
+        """Focal length in pixels."""
+        return float(0.5 * self.height / np.tan(np.radians(self.fovy) / 2.0))
+
     def rays(self) -> Array:
-        """(H, W, 3) unit directions in the camera's frame, row 0 on top."""
-        focal = 0.5 * self.height / np.tan(np.radians(self.fovy) / 2.0)
-        x = (np.arange(self.width) + 0.5 - self.width / 2.0) / focal
-        y = (np.arange(self.height) + 0.5 - self.height / 2.0) / focal
+        """(H, W, 3) float32 unit directions in the camera's frame, row 0 on top."""
+        x = (np.arange(self.width) + 0.5 - self.width / 2.0) / self.focal
+        y = (np.arange(self.height) + 0.5 - self.height / 2.0) / self.focal
         grid = np.stack((*np.meshgrid(x, y), np.ones((self.height, self.width))), axis=-1)
-        return np.asarray(grid / np.linalg.norm(grid, axis=-1, keepdims=True))
+        return np.asarray(grid / np.linalg.norm(grid, axis=-1, keepdims=True), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,122 +105,154 @@ class Film:
 
     def read(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Frames [start, stop) as (n, H, W, 3) uint8 RGB."""
+        shots = _shots(self.camera, self.boxes, slice(start, stop))
         rays, noise = self.camera.rays(), self._noise()
-        backdrop = None if self.camera.moves else _backdrop(*_world(self.camera, rays, 0), self.boxes)
+        backdrop = (
+            None if self.camera.moves else _backdrop(shots.position[0], rays @ shots.turn[0].T, self.boxes)
+        )
         frames = np.empty((stop - start, *self.shape[1:]), dtype=np.uint8)
-        for row in range(start, stop):
-            image = _draw(self.camera, self.boxes, rays, row, backdrop) * 255.0 + 0.5
-            image += noise[(row * 5) % len(noise)][..., None]
-            frames[row - start] = np.clip(image, 0, 255).astype(np.uint8)
+        for index in range(stop - start):
+            image = _draw(shots, self.boxes, rays, index, backdrop)
+            np.multiply(image, 254.0, out=image)
+            image += noise[((start + index) * 5) % len(noise)][..., None]
+            frames[index] = image
         return frames if self.top_first else frames[:, ::-1]
 
     def _noise(self) -> Array:
+        """Patterns (8, H, W) of -1, 0 and 1, moved up to 1 so that nothing wraps below 0."""
         rng = np.random.default_rng([self.seed, 77])
-        steps = rng.choice(
-            np.array([-1, 0, 1], dtype=np.int8),
-            size=(_NOISE_PATTERNS, *self.shape[1:3]),
-            p=[self.noise / 2, 1 - self.noise, self.noise / 2],
-        )
-        return np.asarray(steps)
+        shape = (_NOISE_PATTERNS, *self.shape[1:3])
+        hit = rng.random(shape, dtype=np.float32) < self.noise
+        return np.asarray(1.0 + hit * rng.choice(np.array([-1.0, 1.0]), size=shape), dtype=np.float32)
 
 
-def _pose(camera: Camera, row: int) -> tuple[Array, Array]:
-    return (
-        (camera.position[row], camera.orientation[row])
-        if camera.moves
-        else (camera.position, camera.orientation)
+@dataclass(frozen=True, slots=True)
+class _Shots:
+    """What a block of n frames needs, worked out at once.
+
+    Attributes:
+        position: (n, 3) of the camera.
+        turn: (n, 3, 3) of the camera: columns are its axes.
+        box_turn: (n, B, 3, 3).
+        box_position: (n, B, 3).
+        box_rect: (n, B, 4) top, bottom, left, right: the pixels each box may cover.
+        shadow: (n, B, 3) strength, and where the shadow falls.
+        shadow_spread: (n, B) squared width, m².
+        shadow_rect: (n, B, 4).
+    """
+
+    position: Array
+    turn: Array
+    box_turn: Array
+    box_position: Array
+    box_rect: Array
+    shadow: Array
+    shadow_spread: Array
+    shadow_rect: Array
+
+
+def _shots(camera: Camera, boxes: Boxes, rows: slice) -> _Shots:
+    position, turn = boxes.position[rows], kinematics.matrix(boxes.orientation[rows])
+    count = position.shape[0]
+    seen_from = camera.position[rows] if camera.moves else np.tile(camera.position, (count, 1))
+    looking = camera.orientation[rows] if camera.moves else np.tile(camera.orientation, (count, 1))
+    axes = kinematics.matrix(looking)
+    corners = position[:, :, None] + np.einsum("nbij,bcj->nbci", turn, _CORNERS * boxes.half_sizes[:, None])
+    height = position[..., 2] - boxes.half_sizes[:, 2] - boxes.table
+    strength = 0.45 * np.exp(-np.maximum(height, 0.0) / 0.08)
+    spread = 2.0 * (1.25 * boxes.half_sizes[:, :2].max(axis=1) + 0.2 * np.maximum(height, 0.0)) ** 2
+    spot = position[..., :2] - 0.4 * height[..., None] * _LIGHT[:2]
+    rim = spot[:, :, None] + _RIM * np.sqrt(3.0 * spread)[..., None, None]
+    rim = np.concatenate((rim, np.full((*rim.shape[:3], 1), boxes.table)), axis=-1)
+    return _Shots(
+        position=seen_from,
+        turn=axes.astype(np.float32),
+        box_turn=turn,
+        box_position=position,
+        box_rect=_rectangles(camera, seen_from, axes, corners),
+        shadow=np.concatenate((strength[..., None], spot), axis=-1),
+        shadow_spread=spread,
+        shadow_rect=_rectangles(camera, seen_from, axes, rim),
     )
 
 
-def _world(camera: Camera, rays: Array, row: int) -> tuple[Array, Array]:
-    position, orientation = _pose(camera, row)
-    return position, rays @ kinematics.matrix(orientation).T
+def _rectangles(camera: Camera, position: Array, axes: Array, points: Array) -> Array:
+    """(n, B, 4) top, bottom, left, right of the pixels that (n, B, P, 3) points span; empty when unseen."""
+    seen = np.einsum("nbpi,nij->nbpj", points - position[:, None, None], axes)
+    behind = seen[..., 2] <= _NEAR
+    scale = camera.focal / np.maximum(seen[..., 2], _NEAR)
+    u = seen[..., 0] * scale + camera.width / 2.0
+    v = seen[..., 1] * scale + camera.height / 2.0
+    edges = np.stack(
+        (v.min(axis=-1) - 1, v.max(axis=-1) + 2, u.min(axis=-1) - 1, u.max(axis=-1) + 2), axis=-1
+    )
+    edges[behind.any(axis=-1)] = (0, camera.height, 0, camera.width)
+    edges[behind.all(axis=-1)] = 0
+    limits = np.array([camera.height, camera.height, camera.width, camera.width])
+    return np.asarray(np.clip(edges, 0, limits), dtype=np.int64)
 
 
 def _backdrop(position: Array, rays: Array, boxes: Boxes) -> tuple[Array, Array, Array]:
-    """Colours (H, W, 3), depth (H, W) and the points (H, W, 2) where each ray meets the table's plane."""
-    down = np.minimum(rays[..., 2], -1e-6)
-    depth = (boxes.table - position[2]) / down
-    depth = np.where(rays[..., 2] < -1e-6, depth, _FAR)
-    points = position[:2] + rays[..., :2] * np.minimum(depth, 1e3)[..., None]
+    """Colours (H, W, 3), depth (H, W) and points (H, W, 2) where rays meet the table's plane; float32."""
+    down = np.minimum(rays[..., 2], np.float32(-1e-6))
+    depth = np.float32(boxes.table - position[2]) / down
+    points = position[:2].astype(np.float32) + rays[..., :2] * np.minimum(depth, np.float32(1e3))[..., None]
     x, y = points[..., 0], points[..., 1]
-    inside = (x > -0.1) & (x < 1.0) & (np.abs(y) < 0.6) & (depth < _FAR)
-    grain = 0.05 * np.sin(46.0 * y + 3.0 * np.sin(7.0 * x)) + 0.03 * np.sin(131.0 * y + 11.0 * x)
-    lit = np.clip(0.62 + 0.22 * x + grain, 0.0, 1.0)[..., None] * np.array([0.86, 0.70, 0.52])
-    wall = np.clip(0.45 + 0.35 * rays[..., 2], 0.12, 0.9)[..., None] * np.array([0.80, 0.84, 0.92])
-    return np.where(inside[..., None], lit, wall), np.where(inside, depth, _FAR), points
+    inside = (x > -0.1) & (x < 1.0) & (np.abs(y) < 0.6) & (rays[..., 2] < -1e-6)
+    grain = np.float32(0.05) * np.sin(46.0 * y + 3.0 * np.sin(7.0 * x)) + 0.03 * np.sin(131.0 * y + 11.0 * x)
+    lit = np.clip(0.62 + 0.22 * x + grain, 0.0, 1.0)
+    wall = np.clip(0.45 + 0.35 * rays[..., 2], 0.12, 0.9)
+    wood, paint = np.array([0.86, 0.70, 0.52], np.float32), np.array([0.80, 0.84, 0.92], np.float32)
+    colours = np.where(inside, lit, wall)[..., None] * np.where(inside[..., None], wood, paint)
+    return colours, np.where(inside, depth, np.float32(_FAR)), points
 
 
 def _draw(
-    camera: Camera, boxes: Boxes, rays: Array, row: int, backdrop: tuple[Array, Array, Array] | None
+    shots: _Shots, boxes: Boxes, rays: Array, index: int, backdrop: tuple[Array, Array, Array] | None
 ) -> Array:
-    position, world = _world(camera, rays, row)
-    colours, depth, points = backdrop if backdrop is not None else _backdrop(position, world, boxes)
-    image, depth = colours.copy(), depth.copy()
-    rects = [_rectangle(camera, boxes, row, index) for index in range(boxes.half_sizes.shape[0])]
-    for index, half in enumerate(boxes.half_sizes):
-        _cast_shadow(image, depth, points, boxes.position[row, index], half, boxes.table)
-    for index, rect in enumerate(rects):
-        if rect is not None:
-            _draw_box(image, depth, position, world, rect, boxes, row, index)
+    turn = shots.turn[index]
+    colours, depth, points = backdrop or _backdrop(shots.position[index], rays @ turn.T, boxes)
+    image, depth = colours * _shadows(points, depth, shots, index)[..., None], depth.copy()
+    for box in range(boxes.half_sizes.shape[0]):
+        top, bottom, left, right = shots.box_rect[index, box]
+        if top < bottom and left < right:
+            rect = slice(top, bottom), slice(left, right)
+            _draw_box(image[rect], depth[rect], rays[rect] @ turn.T, boxes, shots, (index, box))
     return image
 
 
-def _cast_shadow(image: Array, depth: Array, points: Array, centre: Array, half: Array, table: float) -> None:
-    height = centre[2] - half[2] - table
-    strength = 0.45 * np.exp(-height / 0.08)
-    if strength < 0.02:
-        return
-    spread = 2.0 * (1.25 * float(half[:2].max()) + 0.2 * height) ** 2
-    away = ((points - (centre[:2] - 0.4 * height * _LIGHT[:2])) ** 2).sum(axis=-1)
-    near = (away < 3.0 * spread) & (depth < _FAR)
-    image[near] *= (1.0 - strength * np.exp(-away[near] / spread))[..., None]
-
-
-def _rectangle(camera: Camera, boxes: Boxes, row: int, index: int) -> tuple[slice, slice] | None:
-    """Pixels that the box may cover; None when it is out of view."""
-    signs = np.stack(np.meshgrid([-1, 1], [-1, 1], [-1, 1]), axis=-1).reshape(-1, 3)
-    corners = signs * boxes.half_sizes[index]
-    corners = boxes.position[row, index] + rotate_xyzw(
-        np.tile(boxes.orientation[row, index], (8, 1)), corners
-    )
-    position, orientation = _pose(camera, row)
-    seen = rotate_xyzw(np.tile(conjugate_xyzw(orientation), (8, 1)), corners - position)
-    if (seen[:, 2] <= 0.01).all():
-        return None
-    if (seen[:, 2] <= 0.01).any():
-        return slice(0, camera.height), slice(0, camera.width)
-    focal = 0.5 * camera.height / np.tan(np.radians(camera.fovy) / 2.0)
-    u = seen[:, 0] / seen[:, 2] * focal + camera.width / 2.0
-    v = seen[:, 1] / seen[:, 2] * focal + camera.height / 2.0
-    top, bottom = max(int(v.min()) - 1, 0), min(int(v.max()) + 2, camera.height)
-    left, right = max(int(u.min()) - 1, 0), min(int(u.max()) + 2, camera.width)
-    return (slice(top, bottom), slice(left, right)) if top < bottom and left < right else None
+def _shadows(points: Array, depth: Array, shots: _Shots, index: int) -> Array:
+    """(H, W) share of the light that reaches the table under every box near it."""
+    light = np.ones_like(depth)
+    for box, (strength, *spot) in enumerate(shots.shadow[index].astype(np.float32)):
+        top, bottom, left, right = shots.shadow_rect[index, box]
+        if strength > 0.02 and top < bottom and left < right:
+            rect = slice(top, bottom), slice(left, right)
+            away = (points[rect][..., 0] - spot[0]) ** 2 + (points[rect][..., 1] - spot[1]) ** 2
+            fall = np.exp(away * np.float32(-1.0 / shots.shadow_spread[index, box])) - _EDGE
+            light[rect] *= 1.0 - strength * np.maximum(fall, 0.0)
+    light[depth >= _FAR] = 1.0
+    return light
 
 
 def _draw_box(
-    image: Array,
-    depth: Array,
-    position: Array,
-    rays: Array,
-    rect: tuple[slice, slice],
-    boxes: Boxes,
-    row: int,
-    index: int,
+    image: Array, depth: Array, rays: Array, boxes: Boxes, shots: _Shots, at: tuple[int, int]
 ) -> None:
-    turn = kinematics.matrix(boxes.orientation[row, index])
-    origin = (position - boxes.position[row, index]) @ turn
-    direction = rays[rect] @ turn
-    direction = np.where(np.abs(direction) < 1e-9, 1e-9, direction)
-    half = boxes.half_sizes[index]
-    near, far = (-half - origin) / direction, (half - origin) / direction
-    enter = np.minimum(near, far)
-    entry = enter.max(axis=-1)
-    hit = (entry < np.maximum(near, far).min(axis=-1)) & (entry > 0.0) & (entry < depth[rect])
+    turn, half = shots.box_turn[at].astype(np.float32), boxes.half_sizes[at[1]].astype(np.float32)
+    origin = ((shots.position[at[0]] - shots.box_position[at]) @ shots.box_turn[at]).astype(np.float32)
+    direction = rays @ turn
+    direction[np.abs(direction) < 1e-7] = 1e-7
+    inverse = 1.0 / direction
+    middle, reach = -origin * inverse, half * np.abs(inverse)
+    enter, leave = middle - reach, middle + reach
+    entry = np.maximum(np.maximum(enter[..., 0], enter[..., 1]), enter[..., 2])
+    exit_ = np.minimum(np.minimum(leave[..., 0], leave[..., 1]), leave[..., 2])
+    hit = (entry < exit_) & (entry > 0.0) & (entry < depth)
     if not hit.any():
         return
     axis = enter[hit].argmax(axis=-1)
-    normal = turn.T[axis] * -np.sign(direction[hit][np.arange(axis.size), axis])[:, None]
-    shade = 0.38 + 0.62 * np.clip(normal @ _LIGHT, 0.0, 1.0) + 0.04 * np.sin(_SUN * entry[hit])
-    image[rect][hit] = np.clip(shade[:, None] * boxes.colours[index], 0.0, 1.0)
-    depth[rect][hit] = entry[hit]
+    facing = -np.sign(direction[hit][np.arange(axis.size), axis])
+    shade = 0.38 + 0.62 * np.clip((_LIGHT.astype(np.float32) @ turn)[axis] * facing, 0.0, 1.0)
+    shade += 0.04 * np.sin(150.0 * entry[hit])
+    image[hit] = np.clip(shade[:, None] * boxes.colours[at[1]].astype(np.float32), 0.0, 1.0)
+    depth[hit] = entry[hit]

@@ -1,4 +1,4 @@
-"""What is asked of a generated recording: the options all kinds share, and the rollouts that follow from them.
+"""What is asked of a generated recording: the options that all kinds share, and the rollouts they give.
 
 What is not here: what a format makes of a rollout.
 """

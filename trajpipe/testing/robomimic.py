@@ -1,4 +1,4 @@
-"""Recordings as robomimic stores them: low-dimensional or with images, `next_obs`, `mask/*`, and RoboTurk's sub-groups.
+"""Recordings as robomimic stores them: low-dimensional or with images, `next_obs`, masks, RoboTurk's groups.
 
 Quaternions are scalar last; image rows are top first, since robomimic turns robosuite's buffers over.
 What is not here: raw robosuite collections, see `trajpipe.testing.robosuite`.
@@ -48,14 +48,15 @@ class RobomimicOptions:
     """Options of a generated `robomimic` recording.
 
     Attributes:
-        environment: `robosuite` (7-wide OSC deltas, robosuite's term names, MuJoCo states) or `isaaclab`: a hand-driven
-            IsaacLab lift task stored in robomimic's form under robosuite's term names, 8-wide absolute poses.
+        environment: `robosuite` (7-wide OSC deltas, robosuite's term names, MuJoCo states) or `isaaclab`: a
+            hand-driven IsaacLab lift task stored in robomimic's form, 8-wide absolute poses.
         next_obs: Write `next_obs/…`.
         masks: Write `mask/train` and `mask/valid`.
         roboturk: Add `controller_info` and `user_info` groups whose length is not T.
         states: Write `states` and `model_file`.
         success: Write robosuite's `success` (an int64), which most robomimic files lack.
-        image_convention: `macros_image_convention` of `/data`; None leaves it out. `opengl` stores the bottom row first.
+        image_convention: `macros_image_convention` of `/data`, left out when None; `opengl` stores the
+            bottom row first.
         gzip: Deflate every dataset.
     """
 
@@ -171,7 +172,7 @@ def _robosuite_terms(rollout: Rollout, rows: slice) -> dict[str, Array]:
 
 
 def _gym_terms(rollout: Rollout, rows: slice) -> dict[str, Array]:
-    """IsaacLab's lift terms under robosuite's names, double precision: positions in the robot's root frame."""
+    """IsaacLab's lift terms under robosuite's names, in double precision, positions in the root frame."""
     joints = np.concatenate((rollout.joints, np.repeat(rollout.fingers[:, None], 2, axis=1)), axis=1)
     before = np.concatenate((np.zeros((1, 8)), isaaclab.actions(rollout, "lift").astype(np.float64)))
     return {
@@ -187,7 +188,7 @@ def _gym_terms(rollout: Rollout, rows: slice) -> dict[str, Array]:
 
 
 def _write_masks(handle: h5py.File, demos: list[str]) -> None:
-    """`train` and `valid`: every tenth demo, and the last, is for validation; variable-length strings, as robomimic."""
+    """`train` and `valid` as fixed-length byte strings; every tenth demo, and the last, is for validation."""
     valid = [name for index, name in enumerate(demos) if index % 10 == 9 or index == len(demos) - 1]
     train = [name for name in demos if name not in valid]
     mask = handle.create_group(names.GROUP_MASK)

@@ -38,7 +38,7 @@ _FINGER: Final = ((0.010, 0.008, 0.034), (0.22, 0.22, 0.24))
 
 
 def cubes(rng: np.random.Generator, count: int, task: Task) -> Scene:
-    """`count` cubes of 4 cm at least 11 cm apart; the first is grasped, the goal of `stack` is on the second."""
+    """Cubes of 4 cm, 11 cm or more apart; the first is grasped, the goal of `stack` is on the second."""
     spots = _apart(rng, count, 0.11)
     positions = np.column_stack((spots, np.full(count, CUBE)))
     goal = positions[1] + np.array([0.0, 0.0, 2 * CUBE]) if task == "stack" and count > 1 else None
@@ -47,7 +47,7 @@ def cubes(rng: np.random.Generator, count: int, task: Task) -> Scene:
 
 
 def tabletop(rng: np.random.Generator, task: Task) -> Scene:
-    """A bowl, a block of cheese, a bottle and a plate before a cabinet with three drawers (LIBERO's goal suite)."""
+    """A bowl, cheese, a bottle and a plate before a cabinet with three drawers (LIBERO's goal suite)."""
     half = np.array([[0.035, 0.035, 0.022], [0.022, 0.04, 0.016], [0.02, 0.02, 0.085], [0.06, 0.06, 0.008]])
     spots = np.array([[0.46, -0.04], [0.50, -0.20], [0.62, -0.10], [0.52, 0.10]]) + rng.uniform(
         -0.012, 0.012, (4, 2)
@@ -135,7 +135,7 @@ def wrist_camera(rollout: Rollout, rows: slice, height: int, width: int) -> Came
 
 
 def _looking(direction: Array) -> Array:
-    """xyzw of a camera that looks along `direction` with the horizon level (z forward, y down)."""
+    """Orientation of a camera that looks along `direction` with the horizon level (z forward, y down)."""
     forward = direction / np.linalg.norm(direction)
     yaw = np.arctan2(forward[1], forward[0])
     pitch = np.arcsin(-forward[2])
