@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.core.errors import MissingNameError
-from trajpipe.testing import isaaclab, robomimic
+from trajpipe.testing import isaaclab, libero, robomimic, robosuite
 from trajpipe.testing.request import Request, options_from
 
 _Writer = tuple[type[Any], Callable[[Path, Request, Any], Path]]
@@ -19,6 +19,8 @@ _Writer = tuple[type[Any], Callable[[Path, Request, Any], Path]]
 _KINDS: Final[dict[str, _Writer]] = {
     "isaaclab": (isaaclab.IsaacLabOptions, isaaclab.write),
     "robomimic": (robomimic.RobomimicOptions, robomimic.write),
+    "robosuite": (robosuite.RobosuiteOptions, robosuite.write),
+    "libero": (libero.LiberoOptions, libero.write),
 }
 KINDS: Final = tuple(_KINDS)
 _COMMON: Final = frozenset(f.name for f in fields(Request))
