@@ -74,8 +74,10 @@ class Terminal:
     def print(self, *renderables: "RenderableType") -> None:
         """Print text or tables on stdout; nothing under `--json`. Plain `str` is never read as markup."""
         if not self.json:
-            for item in renderables:
-                self.out.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
+            with self.out.capture() as captured:
+                for item in renderables:
+                    self.out.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
+            write_text("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
     def note(self, text: str) -> None:
         """A hint or a state for people on stderr; nothing under `-q` or `--json`."""

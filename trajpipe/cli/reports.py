@@ -1,0 +1,84 @@
+"""Check reports and findings as text.
+
+What is not here: their JSON form, which they have themselves; stage results, see `trajpipe.cli.results`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from trajpipe.checks.registry import CheckReport, CheckResult
+from trajpipe.cli.formatting import count
+from trajpipe.cli.terminal import cell, printable, table
+from trajpipe.core.findings import Finding, Severity
+
+_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARN: "yellow", Severity.INFO: "cyan"}
+
+
+def render_report(report: CheckReport) -> Iterator[RenderableType]:
+    """A report: a headline, a row per rule, the findings, what was skipped and why."""
+    yield Text(f"{printable(report.path)} · {report.stage}", style="bold", overflow="fold")
+    rows = table("", "rule", "looked at", "found")
+    for result in report.results:
+        rows.add_row(*_row(result))
+    yield Padding(rows, (0, 0, 0, 2), expand=False)
+    findings = [line for result in report.results for line in render_findings(result)]
+    if findings:
+        yield Text("\nFindings", style="bold cyan")
+        yield from findings
+    for code, why in report.skipped.items():
+        yield Text(f"  skipped {code}: {printable(why)}", style="dim")
+    yield Text(f"\n{verdict(report)}\n")
+
+
+def _row(result: CheckResult) -> "tuple[RenderableType, ...]":
+    worst = result.findings.worst()
+    mark = {None: ("pass", "green"), Severity.INFO: ("pass", "green"), Severity.WARN: ("warn", "yellow")}
+    word, style = mark.get(worst, ("FAIL", "bold red"))
+    looked = str(result.counted).removeprefix("checked ") if result.counted else ""
+    return cell(word, style), cell(result.code), cell(looked), cell(tally_findings([result]))
+
+
+def tally_findings(results: Iterable[CheckResult]) -> str:
+    """`2 errors, 1 warning, 3 repairs or facts` over results; "" when nothing was found."""
+    results = list(results)
+    words = ((Severity.ERROR, "error", None), (Severity.WARN, "warning", None), (Severity.INFO, "note", None))
+    numbers = [(sum(r.findings.count(s) for r in results), word, plural) for s, word, plural in words]
+    return ", ".join(count(n, word, plural) for n, word, plural in numbers if n)
+
+
+def verdict(report: CheckReport) -> str:
+    """`24 rules: 22 passed, 1 warned, 1 failed`."""
+    failed = sum(not r.passed for r in report.results)
+    warned = sum(r.passed and r.findings.worst() is Severity.WARN for r in report.results)
+    parts = [f"{len(report.results) - failed - warned} passed"]
+    parts += [f"{warned} warned"] if warned else []
+    parts += [f"{failed} failed"] if failed else []
+    parts += [f"{len(report.skipped)} skipped"] if report.skipped else []
+    return f"{count(len(report.results), 'rule')}: {', '.join(parts)}"
+
+
+def render_findings(result: CheckResult) -> Iterator[RenderableType]:
+    """Each kept finding with its place, got and expected; then how many more like it there were."""
+    for finding in result.findings:
+        yield Padding(render_finding(finding), (0, 0, 0, 2))
+    for code, severity, column, more in result.findings.repeats():
+        where = f" in {column}" if column else ""
+        yield Text(f"  … {more:,} more {severity.value} {code}{printable(where)}", style="dim")
+
+
+def render_finding(finding: Finding) -> Text:
+    """One finding: severity, code, place, message, got, expected."""
+    text = Text(overflow="fold")
+    text.append(f"{finding.severity.value.upper():<5} ", style=_STYLES[finding.severity])
+    text.append(f"{finding.code}  ", style="bold")
+    text.append(f"{printable(str(finding.place))}\n", style="cyan")
+    text.append(f"      {printable(finding.message)}")
+    for key, value in (("got", finding.got), ("expected", finding.expected)):
+        if value is not None:
+            text.append(f"\n      {key:<9}", style="dim")
+            text.append(printable(value))
+    return text
