@@ -181,7 +181,7 @@ def _ingested(
             inputs.append(recording)
             continue
         result = _to_l2(recording, _unused(folder, recording, inputs, number), options, progress)
-        results.append(result)
+        results.append(replace(result, path=recording))
         if result.usable:
             inputs.append(result.path)
     return results, inputs

@@ -211,17 +211,36 @@ def _result(
 
 def failed(job: Job, error: Exception) -> StageResult:
     """The result of a stage that raised; the error becomes an ERROR finding with the error's code."""
-    code = error.code if isinstance(error, TrajpipeError) else "unexpected"
     name = job.key or job.dataset
     report = CheckReport(job.stage, str(job.target))
+    finding = finding_of(error, name)
     text = str(error) if isinstance(error, TrajpipeError) else f"{type(error).__name__}: {error}"
-    result = CheckResult(code, "The stage can be built", True)
-    result.findings.add(Finding(code, Severity.ERROR, text, Place(file=name)))
+    result = CheckResult(finding.code, "The stage can be built", True)
+    result.findings.add(finding)
     report.results.append(result)
     out = _result(job, Status.FAILED, Ledger(failed={name: text}), report, {})
     out.error = text
     _note_failure(job, out)
     return out
+
+
+def finding_of(error: Exception, name: str) -> Finding:
+    """The ERROR finding that an exception amounts to.
+
+    Args:
+        error: The exception.
+        name: The file or recording, when the error names no place.
+    """
+    if not isinstance(error, TrajpipeError):
+        text = f"{type(error).__name__}: {error}"
+        return Finding("unexpected", Severity.ERROR, text, Place(file=name))
+    place = error.place if isinstance(error.place, Place) else Place(file=name)
+    if isinstance(error.place, Path):
+        place = Place(file=error.place.name)
+    message = f"{error.rule}. {error.hint}" if error.hint else error.rule
+    got = None if error.got is None else str(error.got)
+    expected = None if error.expected is None else str(error.expected)
+    return Finding(error.code, Severity.ERROR, message, place, got, expected)
 
 
 def failed_plainly(dataset: str, stage: Stage, key: str, target: Path, error: Exception) -> StageResult:
