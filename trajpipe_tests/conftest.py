@@ -6,11 +6,43 @@ What is not here: fixtures of one area, they live beside their tests.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from trajpipe_tests.readers.runner import readers_folder
+from trajpipe_tests.readers.runner import run_reader as _run_reader
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+MARKER_OF_FIXTURE: Final = {
+    "shared": "shared",
+    "shared_data": "shared",
+    "readers": "readers",
+    "run_reader": "readers",
+}
+FULL: Final = os.environ.get("TRAJPIPE_FULL") == "1"
+
+# The same examples in every run, more of them in a full one; two busy cores make deadlines meaningless.
+settings.register_profile(
+    "trajpipe",
+    deadline=None,
+    derandomize=True,
+    max_examples=1000 if FULL else 100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("trajpipe")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they ask for, so that `-m "not readers"` needs no marker by hand."""
+    for item in items:
+        for name in getattr(item, "fixturenames", ()):
+            if name in MARKER_OF_FIXTURE:
+                item.add_marker(MARKER_OF_FIXTURE[name])
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +63,32 @@ def shared_data(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def readers() -> Path:
+    """The independent readers' environment; skips when it is not built."""
+    folder = readers_folder()
+    if folder is None:
+        if os.environ.get("TRAJPIPE_REQUIRE_READERS") == "1":
+            pytest.fail("the independent readers are required and not built (.ci/readers.sh)")
+        pytest.skip("the independent readers are not built: run .ci/readers.sh (1.8 GB, once)")
+    return folder
+
+
+@pytest.fixture
+def run_reader(readers: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """`run_reader(name, *arguments)` → what that reader printed; each call has an empty home of its own.
+
+    Names: robomimic PATH · isaaclab PATH · lerobot-0.3.3 ROOT [--frames 0,5,-1] [--save DIR] ·
+    lerobot-0.4.4 ROOT … · lerobot-convert SOURCE TARGET.
+    """
+
+    def run(name: str, *arguments: object) -> dict[str, Any]:
+        call = partial(_run_reader, folder=readers, scratch=tmp_path_factory.mktemp("home"))
+        return call(name, *arguments)
+
+    return run
+
+
+@pytest.fixture(scope="session")
 def full() -> bool:
     """True when long random tests run their full count (TRAJPIPE_FULL=1)."""
-    return os.environ.get("TRAJPIPE_FULL") == "1"
+    return FULL
