@@ -18,8 +18,10 @@ from trajpipe.core.episode import Description, Episode
 from trajpipe.core.errors import InputError, MissingNameError
 from trajpipe.core.findings import Finding
 from trajpipe.core.ledger import Rejection
+from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
 
 ENTRY_POINTS: Final = "trajpipe.sources"
+HDF5_SUFFIXES: Final = (".hdf5", ".h5", ".hdf")
 _BUILT_IN: Final = (
     "trajpipe.sources.isaaclab",
     "trajpipe.sources.libero",
@@ -122,8 +124,14 @@ def detect(path: Path) -> Source:
 
     Raises:
         InputError: none does, or more than one does.
+        UnreadableError: none does because it cannot be opened; the message says why.
+        UntrustedError: none does because it reads other files.
     """
     matches = [s for s in sources().values() if s.detect(path)]
+    if not matches and path.is_file() and (looks_like_hdf5(path) or path.suffix in HDF5_SUFFIXES):
+        # Says what is wrong with a file that cannot be opened, or that reads other files.
+        with open_hdf5(path):
+            pass
     if len(matches) != 1:
         raise InputError(
             "the recording's kind cannot be told",
