@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core import names
-from trajpipe.core.episode import Column, Episode, cast
+from trajpipe.core.episode import Column, Episode, mapped
 from trajpipe.core.errors import DTypeError, InputError, SchemaError
 from trajpipe.core.findings import Place
 
@@ -62,7 +62,14 @@ def checked_columns(episode: Episode) -> dict[str, Column]:
                 place=Place(place.file, place.demo, path),
                 got=column.dtype,
             )
-    return columns | {names.DATASET_ACTIONS: cast(actions, np.float32)}
+    single = actions if actions.dtype == np.float32 else mapped(actions, _to_float32, dtype=np.float32)
+    return columns | {names.DATASET_ACTIONS: single}
+
+
+def _to_float32(rows: NDArray[Any]) -> NDArray[np.float32]:
+    # A float64 beyond float32 becomes infinite; the finite check names its row.
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32)
 
 
 def _check_path(path: str, paths: Collection[str], place: Place) -> None:

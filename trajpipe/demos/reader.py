@@ -40,13 +40,15 @@ class DemosFile:
     Columns of its episodes read lazily and are valid while the file is open.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, require_version: bool = True) -> None:
         """Remember the path; `with` opens it.
 
         Args:
             path: The L2 file.
+            require_version: False reads a file without format_version 1 too, quaternions as they are.
         """
         self.path = path
+        self._require_version = require_version
         self._stack = ExitStack()
         self._file: h5py.File | None = None
         self._names: list[str] = []
@@ -61,7 +63,7 @@ class DemosFile:
         """
         self._file = self._stack.enter_context(open_hdf5(self.path))
         try:
-            _require_l2(self._file, self.path)
+            _require_l2(self._file, self.path, require_version=self._require_version)
             self._names = _demo_names(self._data)
         except BaseException:
             self._close()
@@ -85,6 +87,11 @@ class DemosFile:
 
     def __len__(self) -> int:
         return len(self._names)
+
+    @property
+    def is_version_1(self) -> bool:
+        """True when the file says that every quaternion in it is xyzw."""
+        return _is_version_1(self._data.file)
 
     @property
     def demos(self) -> tuple[str, ...]:
@@ -218,7 +225,7 @@ def _fraction(value: Any, place: Place) -> Fraction:
     return rate
 
 
-def _require_l2(file: h5py.File, path: Path) -> None:
+def _require_l2(file: h5py.File, path: Path, *, require_version: bool) -> None:
     place = Place(file=path.name)
     if OLD_LAYOUT in file:
         raise InputError(
@@ -230,7 +237,7 @@ def _require_l2(file: h5py.File, path: Path) -> None:
     version = (
         plain(file.attrs[names.ATTR_FORMAT_VERSION]) if names.ATTR_FORMAT_VERSION in file.attrs else None
     )
-    if version != names.L2_FORMAT_VERSION or isinstance(version, bool):
+    if require_version and not _is_version_1(file):
         raise InputError(
             "L2 has format_version 1: every quaternion is xyzw",
             place=place,
@@ -243,11 +250,17 @@ def _require_l2(file: h5py.File, path: Path) -> None:
         raise InputError("L2 has a group /data", place=place, code="no-demos")
 
 
+def _is_version_1(file: h5py.File) -> bool:
+    version = attributes_of(file).get(names.ATTR_FORMAT_VERSION)
+    return version == names.L2_FORMAT_VERSION and not isinstance(version, bool)
+
+
 def _demo_names(data: h5py.Group) -> list[str]:
     found = [n for n in natural_sorted(data) if isinstance(data[n], h5py.Group)]
     strange = [n for n in found if not n.startswith(names.DEMO_PREFIX)]
     if strange:
-        raise InputError("groups below /data are demos", place=data.name, got=strange[0], expected="demo_<i>")
+        place = Place(file=str(data.file.filename).rsplit("/", 1)[-1], column=data.name)
+        raise InputError("groups below /data are demos", place=place, got=strange[0], expected="demo_<i>")
     return found
 
 

@@ -62,7 +62,7 @@ def too_short(episode: Episode, min_length: int) -> Rejection | None:
 
 
 def unsuccessful(episode: Episode, filters: Filters) -> Rejection | None:
-    """Refuse by success: `unknown-success` under the policy `drop`, `not-successful` when only success stays."""
+    """Refuse `unknown-success` under the policy `drop`, `not-successful` when only success stays."""
     success, policy = episode.success, filters.unknown_success
     if success is None and policy == "drop":
         return _rejected(episode, Reason.UNKNOWN_SUCCESS, "the recording does not say whether it succeeded")

@@ -1,0 +1,172 @@
+"""Filters and screening: which rejection, with which detail.
+
+What is not here: the ledger that keeps them, see `trajpipe_tests/core`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trajpipe.core.episode import ArrayColumn, Episode, FunctionColumn, whole
+from trajpipe.core.errors import SchemaError
+from trajpipe.core.ledger import Rejection
+from trajpipe.demos import select
+from trajpipe.demos.select import Filters
+from trajpipe_tests.demos.builders import episode, replaced
+
+
+def _rejection(reason: str, detail: str) -> Rejection:
+    return Rejection("recorded.hdf5", "demo_0", reason, detail)
+
+
+def _with(path: str, row: int, value: float, dtype: str = "f4") -> Episode:
+    rows = np.zeros((20, 3), dtype)
+    rows[row, 1] = value
+    return replaced(episode(), {path: rows})
+
+
+@pytest.mark.parametrize(
+    ("one", "filters", "expected"),
+    [
+        (episode(), Filters(), None),
+        (episode(), Filters(min_length=20, only_success=True), None),
+        (episode(), Filters(min_length=21), _rejection("too-short", "20 rows, at least 21 asked")),
+        (episode(success=False), Filters(), None),
+        (
+            episode(success=False),
+            Filters(only_success=True),
+            _rejection("not-successful", "success is false"),
+        ),
+        (episode(success=None), Filters(), None),
+        (episode(success=None), Filters(only_success=True), None),
+        (episode(success=None), Filters(unknown_success="fail"), None),
+        (
+            episode(success=None),
+            Filters(only_success=True, unknown_success="fail"),
+            _rejection("not-successful", "success is unknown and counts as failure"),
+        ),
+        (
+            episode(success=None),
+            Filters(unknown_success="drop"),
+            _rejection("unknown-success", "the recording does not say whether it succeeded"),
+        ),
+        (episode(success=True), Filters(unknown_success="drop"), None),
+        (
+            _with("actions", 4, np.nan),
+            Filters(),
+            _rejection("nan-action", "actions row 4 is not finite"),
+        ),
+        (
+            _with("actions", 0, 1e200, "f8"),
+            Filters(),
+            _rejection("nan-action", "actions row 0 is not finite"),
+        ),
+        (_with("obs/x", 19, np.inf), Filters(), _rejection("nan-obs", "obs/x row 19 is not finite")),
+        (_with("obs/x", 19, 1e200, "f8"), Filters(), None),
+        (_with("states/q", 3, np.nan), Filters(), _rejection("nan-obs", "states/q row 3 is not finite")),
+    ],
+)
+def test_screen(one: Episode, filters: Filters, expected: Rejection | None) -> None:
+    assert select.screen(one, filters) == expected
+
+
+def test_the_first_bad_row_is_found_across_blocks() -> None:
+    def fetch(start: int, stop: int) -> Any:
+        rows = np.zeros((stop - start, 100_000), np.float32)
+        if start <= 777 < stop:
+            rows[777 - start, -1] = np.nan
+        return rows
+
+    assert select.first_bad_row(FunctionColumn(np.dtype("f4"), (1000, 100_000), fetch)) == 777
+
+
+def test_actions_are_screened_before_obs() -> None:
+    one = replaced(_with("obs/a", 0, np.nan), {"actions": np.full((20, 2), np.nan)})
+    found = select.not_finite(one)
+    assert found is not None
+    assert found.reason == "nan-action"
+
+
+@pytest.mark.parametrize("key", ["recorded.hdf5", "recorded", "recorded.hdf5:demo_0", "recorded:demo_0"])
+def test_excluded_by_hand(key: str) -> None:
+    assert select.excluded(episode(), {key: "camera fell"}) == _rejection("excluded", "camera fell")
+
+
+@pytest.mark.parametrize("key", ["other.hdf5", "recorded:demo_1", "demo_0", "record"])
+def test_not_excluded(key: str) -> None:
+    assert select.excluded(episode(), {key: "camera fell"}) is None
+
+
+def test_nothing_kept_lists_the_reasons_of_each_demo_in_natural_order() -> None:
+    ten = Rejection("r.hdf5", "demo_10", "too-short", "3 rows")
+    error = select.nothing_kept("r.hdf5", [ten, Rejection("r.hdf5", "demo_2", "nan-action")])
+    assert str(error) == (
+        "r.hdf5: no demo of 2 is left; got demo_2: nan-action; demo_10: too-short (3 rows). "
+        "Change the filters of this dataset or exclude the recording."
+    )
+    assert error.code == "nothing-kept"
+
+
+def test_nothing_kept_of_many_is_capped_and_counted() -> None:
+    error = select.nothing_kept("r.hdf5", [Rejection("r.hdf5", f"demo_{i}", "too-short") for i in range(50)])
+    assert "demo_19: too-short; and 30 more" in str(error)
+
+
+def test_a_recording_without_demos_is_no_empty_success() -> None:
+    error = select.nothing_kept("r.hdf5", [])
+    assert (error.code, error.rule) == ("no-demos", "the recording has no demos")
+
+
+def _moving(start: float) -> Episode:
+    positions = (start + np.arange(20.0)[:, None] * np.ones(3)).astype(np.float32)
+    frames = np.zeros((20, 4, 4, 3), np.uint8) + np.arange(20, dtype=np.uint8)[:, None, None, None]
+    fixed = np.ones((20, 3), np.float32)
+    return episode(
+        columns={
+            "actions": ArrayColumn(np.zeros((20, 2), np.float32)),
+            "obs/pos": ArrayColumn(positions),
+            "obs/rgb": ArrayColumn(frames + np.uint8(int(start))),
+            "obs/goal": ArrayColumn(fixed),
+        }
+    )
+
+
+def test_a_first_row_left_over_from_the_previous_episode_is_found() -> None:
+    previous, follows = _moving(0), _moving(100)
+    last = select.last_rows(previous)
+    assert sorted(last) == ["obs/goal", "obs/pos", "obs/rgb"]
+    assert select.stale_first(follows, last) == []
+    frames = whole(follows.columns["obs/rgb"]).copy()
+    frames[0] = last["obs/rgb"]
+    assert select.stale_first(replaced(follows, {"obs/rgb": frames}), last) == ["obs/rgb"]
+
+
+def test_one_row_or_another_width_is_never_called_stale() -> None:
+    last = select.last_rows(_moving(0))
+    assert select.stale_first(episode(0, 1), last) == []
+    assert select.stale_first(replaced(episode(), {"obs/pos": np.zeros((20, 5))}), last) == []
+
+
+def test_without_first_row_drops_it_everywhere() -> None:
+    one = episode()
+    shorter = select.without_first_row(one)
+    assert shorter.length == 19
+    for path, column in one.columns.items():
+        np.testing.assert_array_equal(whole(shorter.columns[path]), whole(column)[1:])
+    assert shorter.extras is one.extras
+
+
+def test_without_first_row_keeps_at_least_one() -> None:
+    with pytest.raises(SchemaError, match="at least one row"):
+        select.without_first_row(episode(0, 1))
+
+
+def test_filters_in_the_recipe() -> None:
+    assert Filters(min_length=3).to_json() == {
+        "only_success": False,
+        "min_length": 3,
+        "unknown_success": "keep",
+    }
