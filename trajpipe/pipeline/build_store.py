@@ -45,7 +45,7 @@ def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = si
         plan.target,
         recipe,
         build=lambda temporary: write_store(plan, recipe, temporary, progress),
-        check=lambda temporary: _check(plan, temporary),
+        check=lambda temporary: check_store(plan, temporary),
     )
     if not plan.inputs:
         why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
@@ -67,9 +67,10 @@ def sha256_of_output(path: Path) -> str:
     return provenance.sha256_path(path)
 
 
-def _check(plan: StorePlan, temporary: Path) -> CheckReport:
+def check_store(plan: StorePlan, path: Path) -> CheckReport:
+    """Run the checks of a plan's store on a file."""
     columns = {c.name: list(c.paths) for c in columns_of(plan)}
-    return run_checks(Stage.STORE, temporary, context={"l2": list(plan.inputs), "columns": columns})
+    return run_checks(Stage.STORE, path, context={"l2": list(plan.inputs), "columns": columns})
 
 
 def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from trajpipe.checks.registry import run_checks
+from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Findings
@@ -56,7 +56,6 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
         recipe = recipe_of_export(plan)
     except (InputError, OSError) as error:
         return failed_plainly(plan.dataset, Stage.LEROBOT, "", plan.target, error)
-    context = {"l2": list(plan.inputs), "gr00t": options.gr00t}
     job = Job(
         plan.dataset,
         Stage.LEROBOT,
@@ -64,9 +63,15 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
         plan.target,
         recipe,
         build=lambda temporary: _write(plan, options, temporary, progress),
-        check=lambda temporary: run_checks(Stage.LEROBOT, temporary, context=context),
+        check=lambda temporary: check_export(plan, temporary),
     )
     return perform(job, force=force)
+
+
+def check_export(plan: ExportPlan, path: Path) -> CheckReport:
+    """Run the checks of a plan's LeRobot dataset on a folder."""
+    context = {"l2": list(plan.inputs), "gr00t": bool(plan.options.get("gr00t", False))}
+    return run_checks(Stage.LEROBOT, path, context=context)
 
 
 def recipe_of_export(plan: ExportPlan) -> Recipe:

@@ -128,10 +128,15 @@ def ingest(plan: IngestPlan, *, force: bool = False, progress: Progress = silent
         plan.target,
         recipe,
         build=lambda temporary: write_demos(plan, recipe, temporary, progress),
-        check=lambda temporary: run_checks(Stage.DEMOS, temporary, context=check_context(plan)),
+        check=lambda temporary: check_demos(plan, temporary),
         extra={"raw_touch": touch},
     )
     return perform(job, force=force)
+
+
+def check_demos(plan: IngestPlan, path: Path) -> CheckReport:
+    """Run the checks of a plan's L2 file on a file."""
+    return run_checks(Stage.DEMOS, path, context=check_context(plan))
 
 
 def check_context(plan: IngestPlan) -> dict[str, Any]:
