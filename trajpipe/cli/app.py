@@ -38,10 +38,17 @@ class Verb:
 
 
 VERBS: Final[dict[str, Verb]] = {
+    "demo": Verb("demo_sample", "demo", "Build the bundled sample, all stages, in a minute.", "Make"),
+    "run": Verb("run_stages", "run", "Bring the catalogue's datasets through their stages.", "Make"),
+    "convert": Verb(
+        "convert_files", "convert", "Recordings to L2, a store or LeRobot, without a catalogue.", "Make"
+    ),
+    "list": Verb("list_datasets", "list_datasets", "List datasets and the state of each stage.", "Look"),
     "inspect": Verb("inspect_path", "inspect", "Show what is in any file or folder of any stage.", "Look"),
     "check": Verb("check_path", "check", "Run every rule of its stage on a file or folder.", "Look"),
     "sources": Verb("about", "sources", "List the kinds of raw recordings that can be read.", "About"),
     "checks": Verb("about", "checks", "List all rules with their codes.", "About"),
+    "schema": Verb("about", "schema", "Print the catalogue's JSON Schema, for editors.", "About"),
     "version": Verb("about", "version", "Print the versions of trajpipe and of what it stands on.", "About"),
 }
 _WORDS_FOR: Final = {

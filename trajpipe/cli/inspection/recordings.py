@@ -3,6 +3,7 @@
 What is not here: trajectory stores (`inspection.stores`); conventions, which only sources decide.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -38,7 +39,7 @@ def inspect_episodes(handle: h5py.File, found: Inspection, progress: Progress) -
     found.layouts = _layouts(trees, lengths)
     if actions.known:
         found.ranges.append(actions)
-    found.facts |= _facts(handle, found.episodes)
+    found.facts |= _facts(handle, found)
     found.attributes = [*attributes_of(handle, "/"), *attributes_of(data, "/data")]
     found.attributes += _demo_attributes(demos)
     _note_oddities(demos, trees, found)
@@ -116,14 +117,17 @@ def _success_word(marks: Mapping[str, Any]) -> str:
     return "yes" if bool(marks[names.ATTR_SUCCESS]) else "no"
 
 
-def _facts(handle: h5py.File, episodes: Episodes) -> dict[str, Any]:
-    """Facts of the whole file; masks are counted into the splits."""
-    data, facts = handle[names.GROUP_DATA], {}
-    version = handle.attrs.get(names.ATTR_FORMAT_VERSION)
-    order = "wxyz: legacy" if version is None or int(version) == 0 else "xyzw"
-    facts["format version"] = (
-        f"{'absent' if version is None else int(version)} (IsaacLab's quaternions: {order})"
-    )
+def _facts(handle: h5py.File, found: Inspection) -> dict[str, Any]:
+    """Facts of the whole file; masks are counted into the splits, a whole file's task into the tasks."""
+    data, facts = handle[names.GROUP_DATA], dict[str, Any]()
+    episodes = found.episodes or Episodes([], [])
+    version = plain(handle.attrs.get(names.ATTR_FORMAT_VERSION))
+    if version is not None or found.kind in ("isaaclab", "l2"):
+        order = "scalar last" if version else "scalar first: legacy"
+        facts["format version"] = f"{'absent' if version is None else version} (quaternions {order})"
+    instruction = _instruction(data)
+    if instruction is not None and not episodes.tasks:
+        episodes.tasks[instruction] = len(episodes.lengths)
     recorded = plain(data.attrs.get(names.ATTR_TOTAL))
     if recorded is not None:
         right = recorded == episodes.rows
@@ -136,6 +140,16 @@ def _facts(handle: h5py.File, episodes: Episodes) -> dict[str, Any]:
             if isinstance(masks[name], h5py.Dataset) and masks[name].ndim == 1:
                 episodes.splits[name] = int(masks[name].shape[0])
     return facts
+
+
+def _instruction(data: h5py.Group) -> str | None:
+    """The language instruction in LIBERO's `problem_info`."""
+    try:
+        value = json.loads(str(plain(data.attrs.get("problem_info", ""))))
+    except ValueError:
+        return None
+    text = value.get("language_instruction") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _demo_attributes(demos: Mapping[str, h5py.Group]) -> list[Attribute]:

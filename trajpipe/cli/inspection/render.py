@@ -132,7 +132,8 @@ def _ranges(ranges: Ranges, every: bool) -> RenderableType:
 
 def _attributes(found: Inspection, every: bool, width: int) -> RenderableType:
     rows = table("at", "name", "value")
-    limit = max(24, min(_VALUE_WIDTH, width - 40))
+    taken = max(len(a.place) for a in found.attributes) + max(len(a.name) for a in found.attributes) + 8
+    limit = max(24, min(_VALUE_WIDTH, width - taken))
     for attribute in found.attributes:
         text = str(attribute.value)
         value = text if every else shorten(text, limit)

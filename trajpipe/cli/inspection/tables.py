@@ -55,9 +55,8 @@ def inspect_parquet(path: Path, found: Inspection) -> None:
 def _codecs(meta: Any, names: list[str]) -> dict[str, str]:
     """Column → codec in the first row group; a list column's leaf is `<column>.list.element`."""
     found: dict[str, str] = {}
-    group = meta.row_group(0) if meta.num_row_groups else None
-    for index in range(group.num_columns if group is not None else 0):
-        leaf = group.column(index)
+    for index in range(meta.num_columns if meta.num_row_groups else 0):
+        leaf = meta.row_group(0).column(index)
         path = leaf.path_in_schema
         name = max((n for n in names if path == n or path.startswith(f"{n}.")), key=len, default=path)
         found[name] = str(leaf.compression).lower()

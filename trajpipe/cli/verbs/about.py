@@ -1,6 +1,6 @@
-"""`version`, `sources`, `checks`: what this trajpipe is and knows.
+"""`version`, `sources`, `checks`, `schema`: what this trajpipe is and knows.
 
-What is not here: the catalogue's schema and datasets.
+What is not here: the datasets of a catalogue, see `cli.verbs.list_datasets`.
 """
 
 import importlib.metadata
@@ -17,6 +17,9 @@ EXAMPLES: Final = {
     "checks": "  trajpipe checks                    all rules of all stages\n"
     "  trajpipe checks --stage demos      those of L2 files\n"
     "  trajpipe checks --json | jq -r '.checks[].code'",
+    "schema": "  trajpipe schema > data/datasets.schema.json\n"
+    "  # then, as the first line of data/datasets.yaml:\n"
+    "  # yaml-language-server: $schema=datasets.schema.json",
 }
 _PACKAGES: Final = (
     *("numpy", "h5py", "hdf5plugin", "pyarrow", "pandas", "av", "pillow", "isal", "pydantic"),
@@ -109,3 +112,14 @@ def checks(
         rows.add_row(rule.stage, cell(rule.code, "cyan"), cell(rule.title), "yes" if rule.blocking else "no")
     terminal.print(rows, f"{len(known)} rules")
     return EXIT_FINE if known else EXIT_COULD_NOT
+
+
+def schema(ctx: typer.Context) -> int:
+    """Print the JSON Schema of the catalogue `datasets.yaml`, for editors that complete and check it."""
+    from trajpipe.cli.terminal import write_text
+    from trajpipe.core import jsontext
+    from trajpipe.pipeline.catalogue import catalogue_schema
+
+    del ctx  # the schema is JSON with and without --json
+    write_text(jsontext.dumps(catalogue_schema(), indent=2, sort_keys=False) + "\n")
+    return EXIT_FINE

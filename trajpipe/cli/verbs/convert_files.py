@@ -1,0 +1,219 @@
+"""`trajpipe convert SRC… DEST`: recordings into L2, a store or a LeRobot folder, without a catalogue.
+
+What is not here: the conversion, see `trajpipe.pipeline.convert`.
+"""
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
+from trajpipe.cli.verbs.options import pairs, quaternion_site, rate, words
+from trajpipe.core import names
+from trajpipe.core.conventions import Conventions
+from trajpipe.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from trajpipe.pipeline.convert import ConvertOptions
+    from trajpipe.pipeline.results import StageResult
+
+EXAMPLES: Final = {
+    "convert": "  trajpipe convert recording.hdf5 out.hdf5 --to demos\n"
+    "  trajpipe convert day1.hdf5 day2.hdf5 lift.h5 --to store --tag teleop\n"
+    "  trajpipe convert recording.hdf5 lift_lerobot --to lerobot-v2.1 --fps 20 --task 'Lift the cube.'\n"
+    "  trajpipe convert legacy.hdf5 out.hdf5 --to demos \\\n"
+    "    --quaternions obs/eef_quat --quaternions obs/object:3,10,17"
+}
+_BY_SUFFIX: Final = {".h5": "store", ".hdf5": "demos", "": "lerobot-v2.1"}
+
+
+class UnknownSuccess(StrEnum):
+    """What an episode counts as when its source does not say whether it succeeded."""
+
+    KEEP = "keep"
+    FAIL = "fail"
+    DROP = "drop"
+
+
+class Images(StrEnum):
+    """Which row of an image comes first: opengl = the bottom one, opencv = the top one."""
+
+    OPENGL = "opengl"
+    OPENCV = "opencv"
+
+
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="SRC… DEST", help="Recordings or L2 files, then the output.")
+]
+ToOption = Annotated[
+    str | None, typer.Option(help="demos, store, lerobot-v2.1, …; by DEST's suffix when absent.")
+]
+KindOption = Annotated[str | None, typer.Option(help="Kind of the recordings; found by content.")]
+NameOption = Annotated[str | None, typer.Option(help="Dataset name; DEST's name when absent.")]
+TaskOption = Annotated[str | None, typer.Option(help="Instruction of episodes that have none.")]
+TagOption = Annotated[names.Tag | None, typer.Option(help="Where the episodes came from.")]
+FpsOption = Annotated[str | None, typer.Option(help="Frames per second: 20, 29.97, 30000/1001.")]
+QuaternionsOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH[:STARTS[:ORDER]]", help="Where quaternions lie; PATH:none = not there."),
+]
+ImagesOption = Annotated[Images | None, typer.Option(help="Which image row was recorded first.")]
+EnvNameOption = Annotated[str | None, typer.Option(help="Environment, when the recording has none.")]
+RenameOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=TERM", help="Obs key to its term; repeat.")
+]
+TermWidthOption = Annotated[
+    list[str] | None, typer.Option(metavar="TERM=N", help="Splits one concatenated obs; repeat in order.")
+]
+StateOption = Annotated[
+    list[str] | None, typer.Option(metavar="TERM,…", help="Terms of LeRobot's observation.state, in order.")
+]
+CamerasOption = Annotated[
+    list[str] | None, typer.Option(metavar="TERM,…", help="Cameras to keep in a store or LeRobot folder.")
+]
+OnlySuccessOption = Annotated[bool, typer.Option("--only-success", help="Drop episodes that failed.")]
+MinLengthOption = Annotated[int, typer.Option(min=1, help="Drop episodes with fewer rows.")]
+UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unknown success counts as.")]
+AlignOption = Annotated[bool, typer.Option("--align-causal", help="Shift so that obs[t] precedes action[t].")]
+
+
+def convert(  # noqa: PLR0913  (one parameter per option of the command)
+    ctx: typer.Context,
+    paths: PathsArgument,
+    *,
+    to: ToOption = None,
+    kind: KindOption = None,
+    name: NameOption = None,
+    task: TaskOption = None,
+    tag: TagOption = None,
+    fps: FpsOption = None,
+    quaternions: QuaternionsOption = None,
+    images: ImagesOption = None,
+    env_name: EnvNameOption = None,
+    rename: RenameOption = None,
+    term_width: TermWidthOption = None,
+    state: StateOption = None,
+    cameras: CamerasOption = None,
+    only_success: OnlySuccessOption = False,
+    min_length: MinLengthOption = 1,
+    unknown_success: UnknownSuccessOption = UnknownSuccess.KEEP,
+    align_causal: AlignOption = False,
+) -> int:
+    """Convert recordings to L2 (demos), a trajectory store or a LeRobot folder; no catalogue is needed.
+
+    Several sources become one dataset. A broken recording fails alone and is listed. What is unchanged
+    is not built again (--force builds it). Exit code 0: built and every check passed; 1: something
+    failed or was found; 2: could not run.
+    """
+    from trajpipe.demos.select import Filters
+    from trajpipe.pipeline.convert import ConvertOptions
+
+    terminal: Terminal = ctx.obj
+    sources, destination = _sources_and_destination(paths)
+    target = _target(to, destination, terminal)
+    conventions = Conventions(
+        quaternions=tuple(quaternion_site(q) for q in quaternions or ()),
+        images=images.value if images else None,
+        fps=rate(fps),
+        unknown_success=unknown_success.value,
+        terms=pairs(rename, "--rename"),
+        term_widths=_widths(term_width),
+        env_name=env_name,
+    )
+    options = ConvertOptions(
+        kind=kind,
+        name=name,
+        tag=tag.value if tag else None,
+        task=task,
+        conventions=conventions,
+        filters=Filters(only_success, min_length, unknown_success.value),
+        align_causal=align_causal,
+        store={} if cameras is None else {"cameras": words(cameras)},
+        export=_given(state=words(state), cameras=words(cameras)),
+        force=terminal.force,
+    )
+    return _convert(sources, destination, target, options, terminal)
+
+
+def _convert(
+    sources: Sequence[Path], destination: Path, to: str, options: "ConvertOptions", terminal: Terminal
+) -> int:
+    from trajpipe.pipeline.convert import convert as convert_files
+
+    began = time.perf_counter()
+    with terminal.progress() as progress:
+        results = convert_files(sources, destination, to, options, progress)
+    fine = bool(results) and all(r.ok for r in results)
+    _show(results, destination, time.perf_counter() - began, terminal)
+    return EXIT_FINE if fine else EXIT_FINDINGS
+
+
+def _show(results: "Sequence[StageResult]", destination: Path, duration: float, terminal: Terminal) -> None:
+    from trajpipe.cli.results import closing_line, is_there, render_results, shown_path
+
+    there = is_there(results[-1]) if results else False
+    follow = [f"trajpipe {verb} {shown_path(destination)}" for verb in ("inspect", "check")] if there else []
+    terminal.document(
+        {
+            "ok": bool(results) and all(r.ok for r in results),
+            "seconds": round(duration, 3),
+            "destination": str(destination),
+            "results": [r.to_json() for r in results],
+            "next": follow,
+        }
+    )
+    if terminal.json:
+        return
+    terminal.print(*render_results(results), "", closing_line(results, duration))
+    if there:
+        terminal.print(shown_path(destination))
+        if not terminal.quiet:
+            terminal.print("next:", *(f"  {command}" for command in follow))
+
+
+def _sources_and_destination(paths: Sequence[Path]) -> tuple[list[Path], Path]:
+    if len(paths) < 2:
+        raise UsageError(
+            "convert needs a source and a destination",
+            got=", ".join(map(str, paths)),
+            expected="SRC… DEST",
+            hint=f"For example: trajpipe convert {paths[0]} {paths[0].stem}.h5 --to store",
+        )
+    return list(paths[:-1]), paths[-1]
+
+
+def _target(to: str | None, destination: Path, terminal: Terminal) -> str:
+    """The target asked for, else the one that DEST's suffix stands for."""
+    from difflib import get_close_matches
+
+    from trajpipe.pipeline.convert import targets
+
+    known = targets()
+    if to is None:
+        chosen = _BY_SUFFIX.get(destination.suffix)
+        if chosen is None:
+            raise UsageError("--to is needed", got=destination.name, expected=f"one of {', '.join(known)}")
+        terminal.note(f"--to {chosen}, by the suffix of {destination.name}")
+        return chosen
+    to = {"lerobot": "lerobot-v2.1", "l2": "demos"}.get(to, to)
+    if to not in known:
+        near = get_close_matches(to, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else None
+        raise UsageError("no such target", got=f"--to {to}", expected=f"one of {', '.join(known)}", hint=hint)
+    return to
+
+
+def _widths(given: Sequence[str] | None) -> dict[str, int]:
+    texts = pairs(given, "--term-width")
+    bad = [f"{term}={n}" for term, n in texts.items() if not n.isdigit() or int(n) < 1]
+    if bad:
+        raise UsageError("--term-width is TERM=N with a whole number N", got=", ".join(bad))
+    return {term: int(n) for term, n in texts.items()}
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value is not None}
