@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from trajpipe.checks.registry import run_checks
+from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.episode import Description, Episode
