@@ -1,6 +1,6 @@
-"""The columns and extras of one demo: terms split and named, quaternions and images converted lazily.
+"""The columns and extras of one demo: terms split, quaternions and images converted lazily.
 
-What is not here: attributes of a demo, see `trajpipe.sources.recorded_attributes`; which conventions apply.
+What is not here: attributes of a demo, see `trajpipe.sources.recorded_attributes`; renaming of terms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ class ColumnReading:
         recording: The open recording.
         quaternions: Declared sites.
         images: Row order, channel order and layout of images.
-        terms: Rename map obs key → term.
         term_widths: Term → width, for one concatenated `obs` dataset.
         extra_row: Which of T+1 observation rows to drop; None = such a demo is rejected.
         report: Called with each finding.
@@ -49,7 +48,6 @@ class ColumnReading:
     recording: Recording
     quaternions: QuaternionReading
     images: ImageReading = field(default_factory=ImageReading)
-    terms: Mapping[str, str] = field(default_factory=dict)
     term_widths: Mapping[str, int] = field(default_factory=dict)
     extra_row: ExtraRow | None = None
     report: Callable[[Finding], None] = lambda _finding: None
@@ -235,32 +233,15 @@ def sites_of_terms(
 
 
 def converted_columns(reading: ColumnReading, name: str, recorded: DemoColumns) -> DemoColumns:
-    """Quaternions scalar-last, images top row first and RGB, terms renamed; all when rows are asked for.
+    """Quaternions scalar-last, images top row first and RGB; done when rows are asked for.
 
     Raises:
-        InputError: an image's layout is ambiguous, a declared quaternion lies outside its column, or two obs
-            keys are renamed to one term.
+        InputError: an image's layout is ambiguous, or a declared quaternion lies outside its column.
     """
     out = DemoColumns(recorded.length, loose=recorded.loose)
     for path, column in recorded.columns.items():
         place = reading.recording.place(name, path)
-        turned = as_image(reading.quaternions.as_xyzw(path, column), reading.images, place)
-        term = renamed(path, reading.terms)
-        if term in out.columns:
-            raise InputError(
-                "two observations are renamed to one term",
-                place=place,
-                got=term,
-                hint="Correct `terms` in the conventions of the raw entry.",
-                code="term-collision",
-            )
-        out.columns[term] = turned
+        out.columns[path] = as_image(reading.quaternions.as_xyzw(path, column), reading.images, place)
     for path, column in recorded.extras.items():
         out.extras[path] = reading.quaternions.as_xyzw(path, column)
     return out
-
-
-def renamed(path: str, terms: Mapping[str, str]) -> str:
-    """The path with the obs key of it renamed: `obs/ee_pos` → `obs/eef_pos`."""
-    group, _, key = path.partition("/")
-    return f"{group}/{terms[key]}" if group in OBS_GROUPS and key in terms else path

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from trajpipe.core import names
-from trajpipe.core.episode import Column, Description, Episode, sliced, whole
+from trajpipe.core.episode import Column, Description, Episode, whole
 from trajpipe.core.errors import SchemaError, UnreadableError
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Rejection
@@ -42,7 +42,6 @@ from trajpipe.sources.recording import (
     numbering_gaps,
     open_recording,
 )
-from trajpipe.sources.stale_frames import StaleFrames
 
 _DEMOS_SAMPLED: Final = 8
 _REJECTED: Final = (names.Reason.NO_ACTIONS, names.Reason.RAGGED, names.Reason.BAD_EPISODE)
@@ -72,7 +71,6 @@ class _Pass:
     reading: Reading
     splits: Mapping[str, str]
     evidence: AlignmentEvidence = field(default_factory=AlignmentEvidence)
-    stale: StaleFrames = field(default_factory=StaleFrames)
 
 
 class DemoSource(Source):
@@ -80,7 +78,7 @@ class DemoSource(Source):
 
     Attributes:
         env_type: robomimic's number of the environment kind, when the recording has none.
-        default_fps: Frames per second that the format fixes.
+        default_fps: Frames per second of the format, when the recording itself has none.
         first_numbers: Numbers that the first demo may have without a word.
         counted: The format writes `total` and `num_samples`.
     """
@@ -95,10 +93,6 @@ class DemoSource(Source):
     def defaults(self, _recording: Recording, _options: ReadOptions, /) -> Defaults:
         """What the format fixes for this recording."""
         return Defaults(alignment=names.Alignment.BEFORE_ACTION)
-
-    def asks_for_quaternions(self, _reading: Reading, /) -> bool:
-        """True when undeclared candidates are refused: a scalar-first format with sites of its own."""
-        return False
 
     def check_recording(self, recording: Recording, _options: ReadOptions, /) -> list[Finding]:
         """Findings of this kind about the recording as a whole.
@@ -139,7 +133,7 @@ class DemoSource(Source):
             reading = reading_of(recording, options, self.defaults(recording, options))
             environment = environment_of(recording, options.conventions, self.env_type)
             masks, mask_findings = masks_of(recording)
-            told = Fraction(self.default_fps) if self.default_fps else environment.fps
+            told = environment.fps or (Fraction(self.default_fps) if self.default_fps else None)
             findings = (
                 *self.check_recording(recording, options),
                 *count_findings(recording, counted=self.counted),
@@ -171,7 +165,7 @@ class DemoSource(Source):
             reading = reading_of(recording, options, self.defaults(recording, options))
             self.check_recording(recording, options)
             one = _Pass(reading, _splits(masks_of(recording)[0]))
-            self._check_quaternions(reading)
+            _check_quaternions(reading)
             for name in recording.demos:
                 yield self._episode_or_rejection(one, name)
             for finding in (
@@ -179,17 +173,6 @@ class DemoSource(Source):
                 *one.evidence.findings(recording, reading.alignment),
             ):
                 options.report(finding)
-
-    def _check_quaternions(self, reading: Reading) -> None:
-        """Look at sampled rows of some demos: undeclared candidates and wrong declarations."""
-        asks = self.asks_for_quaternions(reading)
-        if not asks and not reading.quaternions.sites:
-            return
-        evidence = sampled(_sampled_demos(reading))
-        if asks:
-            refuse_undeclared(evidence, reading.quaternions)
-        for finding in check_declared(evidence, reading.quaternions):
-            reading.options.report(finding)
 
     def _episode_or_rejection(self, one: _Pass, name: str) -> Episode | Rejection:
         try:
@@ -207,7 +190,6 @@ class DemoSource(Source):
         _report_obs_actions(reading, name, recorded)
         self._compare_streams(one, recorded)
         found = converted_columns(how, name, recorded)
-        found = _without_stale_frame(one, name, found)
         kept = kept_attributes(recording, name)
         for path, value in found.loose.items():
             keep(kept, path, value)
@@ -245,6 +227,18 @@ class DemoSource(Source):
 def _gap(recording: Recording, first_numbers: tuple[int, ...]) -> Finding | None:
     gaps = [numbering_gaps(recording, first) for first in first_numbers]
     return gaps[0] if all(gaps) else None
+
+
+def _check_quaternions(reading: Reading) -> None:
+    """Look at sampled rows of some demos: undeclared candidates in wxyz recordings, and wrong declarations."""
+    quaternions = reading.quaternions
+    if quaternions.order == "xyzw" and all(quaternions.order_of(s) == "xyzw" for s in quaternions.sites):
+        return
+    evidence = sampled(_sampled_demos(reading))
+    if quaternions.order == "wxyz":
+        refuse_undeclared(evidence, quaternions)
+    for finding in check_declared(evidence, quaternions):
+        reading.options.report(finding)
 
 
 def _sampled_demos(reading: Reading) -> Iterator[Mapping[str, Column]]:
@@ -312,27 +306,3 @@ def _report_obs_actions(reading: Reading, name: str, recorded: DemoColumns) -> N
                 expected=actions.shape,
             )
         )
-
-
-def _without_stale_frame(one: _Pass, name: str, found: DemoColumns) -> DemoColumns:
-    """Report a first frame that is the previous episode's last; drop that row only when configured."""
-    reading = one.reading
-    try:
-        cameras = one.stale.cameras(found.columns, found.length)
-    except UnreadableError:
-        return found
-    if not cameras:
-        return found
-    drop = bool(reading.option("drop_first_stale_frame")) and found.length > 1
-    message = "the first frame equals the previous episode's last one, which is suspect; " + (
-        "the row is dropped as configured" if drop else "it is kept"
-    )
-    place, severity = reading.recording.place(name, cameras[0], 0), Severity.INFO if drop else Severity.WARN
-    code = "first-frame-dropped" if drop else "first-frame-stale"
-    reading.options.report(
-        reading.recording.finding(code, message, severity=severity, place=place, got=", ".join(cameras))
-    )
-    if not drop:
-        return found
-    rows = {path: sliced(column, 1, found.length) for path, column in found.columns.items()}
-    return DemoColumns(found.length - 1, dict(rows), found.extras, found.loose)

@@ -92,13 +92,14 @@ def _is_isaaclab(handle: h5py.File, data: h5py.Group, first: h5py.Group) -> bool
         return True
     if isinstance(first.get("states"), h5py.Group):
         return True
+    # IsaacLab's recorder writes none of these; robomimic's form has them.
+    if names.ATTR_MODEL_FILE in first.attrs or any(
+        n in first for n in ("states", "rewards", "dones", "next_obs")
+    ):
+        return False
     args = _env_args(data)
-    if str(args.get("env_name", "")).startswith("Isaac-"):
-        return True
-    robomimic_like = names.ATTR_MODEL_FILE in first.attrs or isinstance(first.get("states"), h5py.Dataset)
-    if args.get("type") == names.ENV_TYPE_GYM:
-        return not robomimic_like
-    return not args and names.ATTR_SUCCESS in first.attrs and not robomimic_like
+    gym = args.get("type") == names.ENV_TYPE_GYM or str(args.get("env_name", "")).startswith("Isaac-")
+    return gym or (not args and names.ATTR_SUCCESS in first.attrs)
 
 
 def _env_args(data: h5py.Group) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """`env_args` as L2 wants it (`env_name`, `type`, `env_kwargs`), and the rate that a recording tells.
 
-Nothing is made up: what a recording lacks comes from its own other attributes or from the declaration, and is a
+Nothing is made up: what a recording lacks comes from its own other attributes or the declaration, and is a
 finding, else it is an error with the lines to add. What is not here: the environment itself.
 """
 

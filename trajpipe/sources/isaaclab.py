@@ -7,31 +7,18 @@ What is not here: the other kinds of the same family, see `trajpipe.sources.dete
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from trajpipe.core import names
-from trajpipe.core.conventions import QuaternionSite
 from trajpipe.core.episode import Column
 from trajpipe.core.findings import Finding
 from trajpipe.sources.base import ReadOptions, register
 from trajpipe.sources.demo_source import DemoSource, Streams
 from trajpipe.sources.detection import ISAACLAB
 from trajpipe.sources.environment import env_name_of
-from trajpipe.sources.reading import Defaults, Reading, format_version
+from trajpipe.sources.isaac_environments import isaac_sites
+from trajpipe.sources.reading import Defaults, format_version
 from trajpipe.sources.recording import Recording
-
-# Poses of assets in the scene: position, then quaternion.
-ROOT_POSES: Final = (QuaternionSite("root_pose", (3,)), QuaternionSite("*/root_pose", (3,)))
-# Sites of an environment's own observation terms, by the beginning of its registered name. Each was read off
-# a real recording; environments that are not here are asked about.
-ENVIRONMENT_SITES: Final[Mapping[str, tuple[QuaternionSite, ...]]] = {
-    "Isaac-Stack-Cube-Franka-IK-Rel": (
-        QuaternionSite("obs/eef_quat", (0,)),
-        QuaternionSite("obs/cube_orientations", (0, 4, 8)),
-        # Three cubes as position and quaternion, then relative positions.
-        QuaternionSite("obs/object", (3, 10, 17)),
-    ),
-}
 
 
 class IsaacLabSource(DemoSource):
@@ -44,14 +31,8 @@ class IsaacLabSource(DemoSource):
     def defaults(self, recording: Recording, options: ReadOptions, /) -> Defaults:
         """Legacy files are wxyz at every `root_pose` and at the sites of their environment."""
         legacy = not format_version(recording) and not recording.is_l2
-        name = env_name_of(recording, options.conventions) or ""
-        known = (sites for prefix, sites in ENVIRONMENT_SITES.items() if name.startswith(prefix))
-        sites = (*next(known, ()), *ROOT_POSES)
+        sites = isaac_sites(env_name_of(recording, options.conventions))
         return Defaults("wxyz" if legacy else "xyzw", sites, "opencv", names.Alignment.BEFORE_ACTION)
-
-    def asks_for_quaternions(self, reading: Reading, /) -> bool:
-        """A legacy file's undeclared candidates are refused, unless its order is declared to be xyzw."""
-        return not reading.recording.is_l2 and reading.quaternions.order == "wxyz"
 
     def check_recording(self, recording: Recording, options: ReadOptions, /) -> list[Finding]:
         """A missing `format_version` is named: it makes the file a legacy one."""

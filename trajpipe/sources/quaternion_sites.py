@@ -164,7 +164,9 @@ def refuse_undeclared(evidence: Mapping[str, _Evidence], reading: QuaternionRead
             got=", ".join(paths),
             expected="a declared site for each",
             hint="Add to the raw entry of data/datasets.yaml, with `starts: []` for what is none:\n"
-            "    conventions:\n      quaternions:\n" + "\n".join(lines),
+            "    conventions:\n      quaternions:\n"
+            + "\n".join(lines)
+            + "\nor `quaternion_order: xyzw` when every quaternion of it is scalar-last already.",
             code="quaternion-undeclared",
         )
 

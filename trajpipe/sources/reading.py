@@ -23,7 +23,6 @@ from trajpipe.sources.recording import Recording, integer_attribute
 
 _OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "allow_gaps": (True, False),
-    "drop_first_stale_frame": (True, False),
     "image_alignment": ("drop_first", "drop_last"),
     "image_layout": ("hwc", "chw"),
 }
@@ -78,7 +77,6 @@ class Reading:
             recording=self.recording,
             quaternions=self.quaternions,
             images=self.images,
-            terms=conventions.terms,
             term_widths=conventions.term_widths,
             extra_row=self.option("image_alignment"),
             report=self.options.report,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from trajpipe.core import names
 from trajpipe.core.findings import Severity
+from trajpipe.core.paths import base_name
 from trajpipe.core.provenance import sha256_file
 from trajpipe.hdf5 import attributes
 from trajpipe.sources.base import ReadOptions, register
@@ -19,7 +20,7 @@ from trajpipe.sources.demo_source import DemoSource
 from trajpipe.sources.detection import ROBOSUITE
 from trajpipe.sources.reading import Defaults, Reading
 from trajpipe.sources.recorded_attributes import KeptAttributes
-from trajpipe.sources.recorded_text import base_name, without_paths
+from trajpipe.sources.recorded_text import without_paths
 from trajpipe.sources.recording import Recording
 
 _MODELS_FOLDER: Final = "models"
