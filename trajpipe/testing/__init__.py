@@ -5,6 +5,7 @@ What is not here: anything that a pipeline on real data needs.
 
 from __future__ import annotations
 
+from trajpipe.testing.defects import DEFECTS, Injection, inject
 from trajpipe.testing.recording import KINDS, write_recording
 
-__all__ = ["KINDS", "write_recording"]
+__all__ = ["DEFECTS", "KINDS", "Injection", "inject", "write_recording"]

@@ -116,6 +116,31 @@ def term_widths(task: Task = "lift") -> dict[str, int]:
     return {name: int(value.shape[1]) for name, value in terms.items()}
 
 
+def quaternion_spans(demo: h5py.Group) -> dict[str, tuple[int, ...]]:
+    """Dataset path below a generated demo → offsets of its quaternions in the last axis.
+
+    Args:
+        demo: A demo with obs terms, of any task.
+    """
+    spans: dict[str, tuple[int, ...]] = {}
+
+    def visit(path: str, item: object) -> None:
+        if not isinstance(item, h5py.Dataset):
+            return
+        leaf = path.rsplit("/", 1)[-1]
+        if leaf == "root_pose" or (leaf == names.DATASET_ACTIONS and item.shape[-1] == 8):
+            spans[path] = (3,)
+        elif leaf in ("eef_quat", "object_orientation"):
+            spans[path] = (0,)
+        elif path == "obs/cube_orientations":
+            spans[path] = tuple(range(0, item.shape[-1], 4))
+        elif path == "obs/object":
+            spans[path] = tuple(range(3, 7 * demo["obs/cube_positions"].shape[-1] // 3, 7))
+
+    demo.visititems(visit)
+    return dict(sorted(spans.items()))
+
+
 def _demo_attributes(rollout: Rollout, options: IsaacLabOptions, seed: int) -> dict[str, Any]:
     attributes: dict[str, Any] = {names.ATTR_NUM_SAMPLES: rollout.length}
     if options.seeds:

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 CAMERAS: Final = ("agentview_rgb", "eye_in_hand_rgb")
 CAMERA_SUFFIX: Final = "_rgb"
-FPS: Final = 20
+IMAGE_SIZE: Final = 128
 LANGUAGE: Final[dict[Task, tuple[str, str]]] = {
     "place": ("put_the_bowl_on_the_plate", "put the bowl on the plate"),
     "pull": ("open_the_middle_drawer_of_the_cabinet", "open the middle layer of the drawer"),

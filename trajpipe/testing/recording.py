@@ -5,13 +5,14 @@ What is not here: the formats themselves, one module each, and defects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.core.errors import MissingNameError
 from trajpipe.testing import isaaclab, libero, robomimic, robosuite
+from trajpipe.testing.defects import inject
 from trajpipe.testing.request import Request, options_from
 
 _Writer = tuple[type[Any], Callable[[Path, Request, Any], Path]]
@@ -33,8 +34,8 @@ def write_recording(
     episodes: int = 3,
     rows: tuple[int, int] = (40, 60),
     seed: int = 0,
-    image_size: int | Mapping[str, int] | None = None,
     cameras: Sequence[str] | None = None,
+    defects: Sequence[str] = (),
     **options: Any,
 ) -> Path:
     """Write a raw recording; the same arguments give the same bytes.
@@ -45,10 +46,11 @@ def write_recording(
         episodes: Number of demos.
         rows: Shortest and longest episode, in actions.
         seed: Of everything random.
-        image_size: Height and width in pixels, or camera → size; 84, and 128 for `libero`, when None.
         cameras: Names of the cameras; None = the kind's usual ones, `()` = none.
+        defects: Names of `trajpipe.testing.DEFECTS` to inject, in order.
         **options: Further fields of `trajpipe.testing.request.Request` (`lengths`, `failures`, `style`,
-            `task`, `numbers`, `fps`, `noise`) and of the kind's own options (`IsaacLabOptions`, …).
+            `task`, `numbers`, `fps`, `noise`, `image_size`: 84, and 128 for `libero`) and of the kind's own
+            options (`IsaacLabOptions`, `RobomimicOptions`, `RobosuiteOptions`, `LiberoOptions`).
 
     Returns:
         Path of the file written.
@@ -61,15 +63,19 @@ def write_recording(
         raise MissingNameError("no generator of this kind", got=kind, expected=f"one of {', '.join(KINDS)}")
     form, write = _KINDS[kind]
     common = {name: value for name, value in options.items() if name in _COMMON}
+    if kind == "libero":
+        common.setdefault("image_size", libero.IMAGE_SIZE)
     own = {name: value for name, value in options.items() if name not in _COMMON}
     request = Request(
         episodes=episodes,
         rows=rows,
         seed=seed,
-        image_size=image_size if image_size is not None else (128 if kind == "libero" else 84),
         cameras=None if cameras is None else tuple(cameras),
         **common,
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write(path, request, options_from(kind, form, own))
+    path = write(path, request, options_from(kind, form, own))
+    for name in defects:
+        inject(path, name, seed)
+    return path
