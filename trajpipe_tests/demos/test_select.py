@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trajpipe.core.episode import ArrayColumn, Episode, FunctionColumn, whole
-from trajpipe.core.errors import SchemaError
+from trajpipe.core.episode import Episode, FunctionColumn
 from trajpipe.core.ledger import Rejection
 from trajpipe.demos import select
 from trajpipe.demos.select import Filters
@@ -118,50 +117,6 @@ def test_nothing_kept_of_many_is_capped_and_counted() -> None:
 def test_a_recording_without_demos_is_no_empty_success() -> None:
     error = select.nothing_kept("r.hdf5", [])
     assert (error.code, error.rule) == ("no-demos", "the recording has no demos")
-
-
-def _moving(start: float) -> Episode:
-    positions = (start + np.arange(20.0)[:, None] * np.ones(3)).astype(np.float32)
-    frames = np.zeros((20, 4, 4, 3), np.uint8) + np.arange(20, dtype=np.uint8)[:, None, None, None]
-    fixed = np.ones((20, 3), np.float32)
-    return episode(
-        columns={
-            "actions": ArrayColumn(np.zeros((20, 2), np.float32)),
-            "obs/pos": ArrayColumn(positions),
-            "obs/rgb": ArrayColumn(frames + np.uint8(int(start))),
-            "obs/goal": ArrayColumn(fixed),
-        }
-    )
-
-
-def test_a_first_row_left_over_from_the_previous_episode_is_found() -> None:
-    previous, follows = _moving(0), _moving(100)
-    last = select.last_rows(previous)
-    assert sorted(last) == ["obs/goal", "obs/pos", "obs/rgb"]
-    assert select.stale_first(follows, last) == []
-    frames = whole(follows.columns["obs/rgb"]).copy()
-    frames[0] = last["obs/rgb"]
-    assert select.stale_first(replaced(follows, {"obs/rgb": frames}), last) == ["obs/rgb"]
-
-
-def test_one_row_or_another_width_is_never_called_stale() -> None:
-    last = select.last_rows(_moving(0))
-    assert select.stale_first(episode(0, 1), last) == []
-    assert select.stale_first(replaced(episode(), {"obs/pos": np.zeros((20, 5))}), last) == []
-
-
-def test_without_first_row_drops_it_everywhere() -> None:
-    one = episode()
-    shorter = select.without_first_row(one)
-    assert shorter.length == 19
-    for path, column in one.columns.items():
-        np.testing.assert_array_equal(whole(shorter.columns[path]), whole(column)[1:])
-    assert shorter.extras is one.extras
-
-
-def test_without_first_row_keeps_at_least_one() -> None:
-    with pytest.raises(SchemaError, match="at least one row"):
-        select.without_first_row(episode(0, 1))
 
 
 def test_filters_in_the_recipe() -> None:
