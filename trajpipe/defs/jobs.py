@@ -1,0 +1,68 @@
+"""Jobs: scan for recordings; per dataset, ingest one recording, or build its store and export.
+
+What is not here: schedules and sensors.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import dagster as dg
+
+from trajpipe.core.names import Stage
+from trajpipe.defs.partitions import asset_key
+from trajpipe.defs.resources import ProjectResource
+from trajpipe.defs.scan import scan
+from trajpipe.pipeline.catalogue import DatasetConfig
+
+
+class ScanConfig(dg.Config):
+    """Run configuration of the scan.
+
+    Attributes:
+        datasets: Dataset names; empty = all.
+    """
+
+    datasets: list[str] = []  # noqa: RUF012 - Dagster's config copies it
+
+
+@dg.op(description="Adds a partition per new recording and records the SHA-256 of new and changed ones.")
+def scan_recordings(context: dg.OpExecutionContext, config: ScanConfig, project: ProjectResource) -> None:
+    """Scan the datasets and log one event per new or changed recording."""
+    opened = project.open()
+    for name in config.datasets or list(opened.catalogue.datasets):
+        opened.dataset(name)
+        found = scan(context.instance, opened, name)
+        for event in found.events:
+            context.log_event(event)
+        context.log.info(found.summary())
+
+
+@dg.job(description="Notices new, changed and removed recordings of all datasets. Run it after adding files.")
+def scan_job() -> None:
+    """The scan as a job."""
+    scan_recordings()
+
+
+def dataset_jobs(datasets: Iterable[DatasetConfig]) -> list[Any]:
+    """`<dataset>_demos` (one recording a run) and `<dataset>_build` (store and export) of each dataset.
+
+    The type of such a job has no public name in Dagster.
+    """
+    jobs = []
+    for dataset in datasets:
+        demos, store, lerobot = (
+            asset_key(dataset.name, s) for s in (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
+        )
+        jobs += [
+            dg.define_asset_job(
+                f"{dataset.name}_demos",
+                dg.AssetSelection.assets(demos),
+                description=f"Ingest recordings of {dataset.name}: one run for each, into L2.",
+            ),
+            dg.define_asset_job(
+                f"{dataset.name}_build",
+                dg.AssetSelection.assets(store, lerobot),
+                description=f"Build the store of {dataset.name} from what passed, and export it.",
+            ),
+        ]
+    return jobs

@@ -1,0 +1,46 @@
+"""The asset `<dataset>/lerobot`: the LeRobot export of a dataset, guarded by its store's checks.
+
+What is not here: the format, see `trajpipe.export`.
+"""
+
+import dagster as dg
+
+from trajpipe.checks.registry import CheckReport
+from trajpipe.core.names import Stage
+from trajpipe.defs.partitions import asset_key
+from trajpipe.defs.stage import StageDefinition
+from trajpipe.export.options import EXPORT_CODE
+from trajpipe.pipeline import export_lerobot
+from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.results import StageResult
+from trajpipe.pipeline.run import export_dataset
+
+_DESCRIPTION = """\
+LeRobot {version}: parquet, {codec} video, tasks, and on **every** episode its source, success, source file
+and demo, and content hash. Written from the L2 files; downstream of the store, whose
+ blocking checks guard it.
+"""
+
+
+def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
+    """The stage of a dataset's LeRobot export."""
+    name, options = dataset.name, dataset.export
+
+    def build(project: Project, key: str, force: bool) -> StageResult:  # noqa: ARG001 - not partitioned
+        return export_dataset(project, name, force=force)
+
+    def check(project: Project, key: str) -> CheckReport:  # noqa: ARG001 - not partitioned
+        plan = project.export_plan(name)
+        return export_lerobot.check_export(plan, plan.target)
+
+    return StageDefinition(
+        dataset=dataset,
+        stage=Stage.LEROBOT,
+        description=_DESCRIPTION.format(version=options.version, codec=options.video.codec),
+        deps=[dg.AssetDep(asset_key(name, Stage.STORE))],
+        kinds=frozenset({"parquet", "huggingface"}),
+        code_version=EXPORT_CODE,
+        build=build,
+        check=check,
+    )

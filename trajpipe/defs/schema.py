@@ -1,0 +1,63 @@
+"""Column schemas of outputs for the UI: name, element type and shape of each column.
+
+What is not here: the formats; the readers of each stage say what is in a file.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import dagster as dg
+
+from trajpipe.core import jsontext
+from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.names import Stage
+from trajpipe.demos.reader import DemosFile
+from trajpipe.store import TrajectoryStore
+
+Column = tuple[str, str, tuple[int, ...]]
+
+
+def column_schema(stage: Stage, path: Path) -> dg.TableSchema | None:
+    """The schema of an output; None when it cannot be read (the checks say why).
+
+    Args:
+        stage: `demos`, `store` or `lerobot`.
+        path: The output.
+    """
+    try:
+        columns = list(_READERS[stage](path))
+    except (TrajpipeError, OSError, KeyError, StopIteration):
+        return None
+    return dg.TableSchema([_column(*column) for column in columns])
+
+
+def _column(name: str, dtype: str, trailing: tuple[int, ...]) -> dg.TableColumn:
+    shape = ", ".join(["T", *map(str, trailing)]) + ("" if trailing else ",")
+    return dg.TableColumn(name, f"{dtype} ({shape})")
+
+
+def _demos(path: Path) -> Iterator[Column]:
+    with DemosFile(path) as demos:
+        episode = next(iter(demos.episodes()))
+        for name, column in sorted(episode.columns.items()):
+            yield name, str(column.dtype), column.shape[1:]
+
+
+def _store(path: Path) -> Iterator[Column]:
+    with TrajectoryStore(path) as store:
+        for name, column in store.columns.items():
+            yield name, str(column.dtype), tuple(column.shape)
+
+
+def _lerobot(path: Path) -> Iterator[Column]:
+    info = path / "meta" / "info.json"
+    for name, feature in jsontext.loads(info.read_bytes(), place=info)["features"].items():
+        yield name, str(feature["dtype"]), tuple(feature["shape"])
+
+
+_READERS: Final[dict[Stage, Callable[[Path], Iterator[Column]]]] = {
+    Stage.DEMOS: _demos,
+    Stage.STORE: _store,
+    Stage.LEROBOT: _lerobot,
+}
