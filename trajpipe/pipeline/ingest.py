@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from numpy.typing import NDArray
+
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.episode import Description, Episode
 from trajpipe.core.errors import InputError, SchemaError, UnreadableError
-from trajpipe.core.findings import Findings
+from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger, Rejection, entry
 from trajpipe.core.names import Reason, Split, Stage, Tag
 from trajpipe.core.progress import Progress, silent
@@ -24,7 +26,7 @@ from trajpipe.core.provenance import Recipe
 from trajpipe.demos import select
 from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.writer import DemosWriter
-from trajpipe.pipeline import transform
+from trajpipe.pipeline import stale_rows, transform
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 from trajpipe.sources.base import ReadOptions, Source, source
 
@@ -50,6 +52,7 @@ class IngestPlan:
         splits: Episode name → split; the key "" stands for every episode.
         own_masks: Keep the recording's own masks instead of `splits`.
         align_causal: Shift `after_action` episodes.
+        drop_stale_first_row: Drop a first row that is the previous episode's last; reported in any case.
         image_layout: `strips` or `frames`.
         fletcher32: Write checksums.
     """
@@ -68,6 +71,7 @@ class IngestPlan:
     splits: Mapping[str, str] = field(default_factory=dict)
     own_masks: bool = False
     align_causal: bool = False
+    drop_stale_first_row: bool = False
     image_layout: ImageLayout = "strips"
     fletcher32: bool = False
 
@@ -85,6 +89,7 @@ class IngestPlan:
             "splits": dict(sorted(self.splits.items())),
             "own_masks": self.own_masks,
             "align": "causal" if self.align_causal else "recorded",
+            "drop_stale_first_row": self.drop_stale_first_row,
             "image_layout": self.image_layout,
             "fletcher32": self.fletcher32,
         }
@@ -169,6 +174,7 @@ class _Attempt:
         self.rejected: list[Rejection] = []
         self.kept: list[tuple[str, Episode]] = []
         self.rows = 0
+        self.last_rows: dict[str, NDArray[Any]] = {}
 
     def write(self, temporary: Path) -> Rejection | None:
         """Write all episodes; the rejection of one that broke half-way, which asks for another pass."""
@@ -237,6 +243,7 @@ class _Attempt:
             return self.unreadable[episode.name]
         try:
             episode = transform.rename_terms(episode, plan.conventions.terms)
+            episode = self._without_stale_row(episode)
             if plan.align_causal:
                 episode = transform.causal(episode)
             verdict = select.screen(episode, plan.filters)
@@ -245,6 +252,19 @@ class _Attempt:
         except SchemaError as error:
             return self._rejection(episode.name, error.code, str(error))
         return self._labelled(episode) if verdict is None else verdict
+
+    def _without_stale_row(self, episode: Episode) -> Episode:
+        """Report a first row that is the previous episode's last; drop it when the plan says so."""
+        stale = stale_rows.stale_first(episode, self.last_rows)
+        self.last_rows = stale_rows.last_rows(episode)
+        if not stale:
+            return episode
+        drop = self.plan.drop_stale_first_row
+        done = "dropped" if drop else "kept; set `filter: drop_stale_first_row: true` to drop such rows"
+        place = Place(file=self.plan.path.name, demo=episode.name, column=stale[0], row=0)
+        message = f"the first row is the previous episode's last in {len(stale)} columns ({done})"
+        self.findings.add(Finding("first-row-stale", Severity.WARN, message, place))
+        return stale_rows.without_first_row(episode) if drop else episode
 
     def _labelled(self, episode: Episode) -> Episode:
         """The episode with its tag, task, names and split."""

@@ -21,7 +21,6 @@ from trajpipe.demos.select import Filters
 from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import Catalogue, DatasetConfig, Recording, load_catalogue
-from trajpipe.pipeline.catalogue_model import FilterOptions
 from trajpipe.pipeline.ingest import IngestPlan, recipe_of
 from trajpipe.pipeline.store_columns import StorePlan
 from trajpipe.sources.base import ReadOptions, detect, source
@@ -138,7 +137,7 @@ class Project:
             kind=self.kind_of(recording),
             target=self.demos_path(recording),
             conventions=recording.conventions,
-            options=dict(recording.entry.options) | _stale_rows(filters),
+            options=dict(recording.entry.options),
             tag=recording.entry.tag,
             task=dataset.task,
             filters=Filters(
@@ -150,6 +149,7 @@ class Project:
             splits=self.splits(recording.dataset)[recording.key],
             own_masks=dataset.splits.use_masks,
             align_causal=dataset.align == "causal",
+            drop_stale_first_row=filters.drop_stale_first_row,
             image_layout=dataset.demos.image_layout,
             fletcher32=dataset.demos.fletcher32,
         )
@@ -297,8 +297,3 @@ class Project:
                     got=who,
                     hint="Give the datasets different `task_name:`.",
                 )
-
-
-def _stale_rows(filters: FilterOptions) -> dict[str, bool]:
-    """The sources' option that the catalogue's `drop_stale_first_row` stands for."""
-    return {"drop_first_stale_frame": True} if filters.drop_stale_first_row else {}
