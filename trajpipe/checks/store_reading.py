@@ -223,7 +223,7 @@ def step_of(dataset: h5py.Dataset) -> int:
     """Rows of a reading block: whole chunks, about `BLOCK_BYTES`."""
     width = max(1, int(np.prod(dataset.shape[1:], dtype=np.int64)) * dataset.dtype.itemsize)
     rows, chunk = max(1, BLOCK_BYTES // width), int(dataset.chunks[0]) if dataset.chunks else 1
-    return max(chunk, rows - rows % chunk)
+    return int(max(chunk, rows - rows % chunk))
 
 
 def scan(dataset: h5py.Dataset) -> Scan:
