@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core import names
+from trajpipe.core.quaternions import xyzw_to_wxyz
 from trajpipe.testing import isaaclab, mjcf
 from trajpipe.testing.layout import write_attributes, write_tree
 from trajpipe.testing.motion import Rollout
@@ -49,7 +50,8 @@ class RobomimicOptions:
 
     Attributes:
         environment: `robosuite` (7-wide OSC deltas, robosuite's term names, MuJoCo states) or `isaaclab`: a
-            hand-driven IsaacLab lift task stored in robomimic's form, 8-wide absolute poses.
+            hand-driven IsaacLab lift task stored in robomimic's form, 8-wide absolute poses, no rewards.
+        quaternion_order: `wxyz` is what early IsaacLab collectors recorded in this form.
         next_obs: Write `next_obs/…`.
         masks: Write `mask/train` and `mask/valid`.
         roboturk: Add `controller_info` and `user_info` groups whose length is not T.
@@ -61,6 +63,7 @@ class RobomimicOptions:
     """
 
     environment: Literal["robosuite", "isaaclab"] = "robosuite"
+    quaternion_order: Literal["xyzw", "wxyz"] = "xyzw"
     next_obs: bool = True
     masks: bool = True
     roboturk: bool = False
@@ -124,17 +127,15 @@ def delta_actions(rollout: Rollout) -> Array:
 
 def _demo(rollout: Rollout, request: Request, options: RobomimicOptions) -> dict[str, Any]:
     gym = options.environment == "isaaclab"
-    acts = isaaclab.actions(rollout, "lift").astype(np.float64) if gym else delta_actions(rollout)
-    tree: dict[str, Any] = {
-        names.DATASET_ACTIONS: acts,
-        "dones": np.eye(1, rollout.length, rollout.length - 1, dtype=np.int64)[0],
-    }
+    acts = _gym_actions(rollout, options) if gym else delta_actions(rollout)
+    tree: dict[str, Any] = {names.DATASET_ACTIONS: acts}
+    if not gym:
+        tree["dones"] = np.eye(1, rollout.length, rollout.length - 1, dtype=np.int64)[0]
     if options.next_obs:
         tree["next_obs"] = _obs(rollout, slice(1, None), request, options)
     tree[names.GROUP_OBS] = _obs(rollout, slice(0, rollout.length), request, options)
-    rewards = np.zeros(rollout.length)
-    rewards[-1] = float(rollout.success)
-    tree["rewards"] = rewards
+    if not gym:
+        tree["rewards"] = float(rollout.success) * np.eye(1, rollout.length, rollout.length - 1)[0]
     if options.states and not gym:
         tree["states"] = mjcf.states(rollout)[:-1]
     if options.roboturk:
@@ -142,9 +143,13 @@ def _demo(rollout: Rollout, request: Request, options: RobomimicOptions) -> dict
     return tree
 
 
+def _gym_actions(rollout: Rollout, options: RobomimicOptions) -> Array:
+    return isaaclab.actions(rollout, "lift", xyzw=options.quaternion_order == "xyzw").astype(np.float64)
+
+
 def _obs(rollout: Rollout, rows: slice, request: Request, options: RobomimicOptions) -> dict[str, Any]:
     gym = options.environment == "isaaclab"
-    terms: dict[str, Any] = _gym_terms(rollout, rows) if gym else _robosuite_terms(rollout, rows)
+    terms: dict[str, Any] = _gym_terms(rollout, rows, options) if gym else _robosuite_terms(rollout, rows)
     films: dict[str, Film] = request.films(
         rollout, rows, CAMERAS, top_first=options.image_convention != "opengl"
     )
@@ -171,16 +176,18 @@ def _robosuite_terms(rollout: Rollout, rows: slice) -> dict[str, Array]:
     }
 
 
-def _gym_terms(rollout: Rollout, rows: slice) -> dict[str, Array]:
+def _gym_terms(rollout: Rollout, rows: slice, options: RobomimicOptions) -> dict[str, Array]:
     """IsaacLab's lift terms under robosuite's names, in double precision, positions in the root frame."""
     joints = np.concatenate((rollout.joints, np.repeat(rollout.fingers[:, None], 2, axis=1)), axis=1)
-    before = np.concatenate((np.zeros((1, 8)), isaaclab.actions(rollout, "lift").astype(np.float64)))
+    before = np.concatenate((np.zeros((1, 8)), _gym_actions(rollout, options)))
+    xyzw = options.quaternion_order == "xyzw"
+    cube, hand = rollout.object_quat[rows, 0], rollout.eef_quat[rows]
     return {
         "cube_pos": rollout.object_pos[rows, 0],
-        "cube_quat": rollout.object_quat[rows, 0],
+        "cube_quat": cube if xyzw else xyzw_to_wxyz(cube),
         "last_action": before[rows],
         "robot0_eef_pos": rollout.eef_pos[rows],
-        "robot0_eef_quat": rollout.eef_quat[rows],
+        "robot0_eef_quat": hand if xyzw else xyzw_to_wxyz(hand),
         "robot0_gripper_qpos": mjcf.finger_positions(rollout)[rows],
         "robot0_joint_pos": (joints - np.asarray(isaaclab.DEFAULT_JOINTS))[rows],
         "robot0_joint_vel": rollout.velocity(joints)[rows],
