@@ -192,12 +192,8 @@ def named_temporary(target: Path) -> Iterator[Path]:
 
 def publish(temporary: Path, target: Path) -> None:
     """Publish a finished temporary file or folder onto its target."""
-    if temporary.is_dir():
-        beside = temporary_beside(target)
-        temporary.rename(beside)
-        publish_folder(beside, target)
-    else:
-        publish_file(temporary, target)
+    put = publish_folder if temporary.is_dir() else publish_file
+    put(temporary, target)
 
 
 def write_text(target: Path, text: str) -> None:
