@@ -70,6 +70,7 @@ class StagedColumn:
     Attributes:
         spec: The column.
         rows: Rows given so far.
+        finished: True once the last chunk was written.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class StagedColumn:
         self._buffer: NDArray[Any] | None = None
         self._staged = 0
         self._written = 0
+        self.finished = False
 
     def append(self, block: NDArray[Any]) -> None:
         """Stage rows; full chunks go out.
@@ -117,14 +119,16 @@ class StagedColumn:
         return count
 
     def finish(self) -> None:
-        """Write the last, partial chunk and set the dataset's length to the rows."""
+        """Write the last, partial chunk and set the dataset's length to the rows; once."""
+        if self.finished:
+            return
         if self._dataset is None:
             self._chunk = (max(1, min(self._chunk[0], self.rows)), *self._chunk[1:])
         if self._staged and self._buffer is not None:
             tail = np.zeros((self._chunk[0], *self.spec.shape), self.spec.dtype)
             tail[: self._staged] = self._buffer[: self._staged]
             self._put(tail, borrowed=False, extent=self.rows)
-        self._buffer, self._staged = None, 0
+        self._buffer, self._staged, self.finished = None, 0, True
         self._open()
 
     def _open(self) -> h5py.Dataset:

@@ -170,6 +170,9 @@ class TrajectoryStoreWriter:
 
     def _append(self, arrays: Mapping[str, NDArray[Any]], *, in_step: bool = False) -> None:
         blocks = {name: self._column(name).spec.rows_of(array) for name, array in arrays.items()}
+        ended = [name for name in blocks if self._staged[name].finished]
+        if ended:
+            raise StateError("a finished column takes no more rows", place=f"{self.path} · {ended[0]}")
         counts = {name: len(block) for name, block in blocks.items()}
         if in_step and len(set(counts.values())) > 1:
             low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
@@ -206,6 +209,28 @@ class TrajectoryStoreWriter:
         self._in_episodes = rows
         return length
 
+    def end_episodes(self, lengths: ArrayLike) -> None:
+        """End many episodes at once: their rows were all appended, column by column.
+
+        Args:
+            lengths: Rows of each, integers (E,).
+
+        Raises:
+            StateError: a length below 1, or they are not the rows since the last episode's end.
+        """
+        self._require_open()
+        counts = [int(n) for n in np.asarray(lengths).reshape(-1).tolist()]
+        pending = self._rows_in_step() - self._in_episodes
+        if sum(counts) != pending or (counts and min(counts) < 1):
+            raise StateError(
+                "episode lengths are positive and add up to the rows appended",
+                place=self.path,
+                got=f"{sum(counts)} rows in {len(counts)} episodes",
+                expected=f"{pending} rows",
+            )
+        self._lengths.extend(counts)
+        self._in_episodes += pending
+
     def _rows_in_step(self) -> int:
         counts = {name: column.rows for name, column in self._staged.items()}
         low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
@@ -241,6 +266,37 @@ class TrajectoryStoreWriter:
             raise SchemaError("a side table has a name of its own", place=self.path, got=name)
         ColumnSpec(name, np.uint8)
         self._side[name] = _table(name, np.asarray(table))
+
+    def finish_column(self, name: str) -> None:
+        """Say that a column has all its rows: its last chunk is written now, before other columns' chunks.
+
+        A column that was written alone and finished lies in the file in one run and can be mapped.
+        """
+        self._require_open()
+        column = self._column(name)
+        with self._aborting():
+            column.finish()
+
+    def replace_side_table(self, name: str, table: ArrayLike) -> None:
+        """Put another array in a side table's place, or add it."""
+        self._side.pop(name, None)
+        self.add_side_table(name, table)
+
+    def require_episode_tables(self) -> None:
+        """Check that every side table `ep_*` has a row per episode.
+
+        Raises:
+            SchemaError: one has not.
+        """
+        for name, table in self._side.items():
+            if name.startswith("ep_") and table.shape[:1] != (self.n_episodes,):
+                raise SchemaError(
+                    "a side table `ep_*` has one row per episode",
+                    place=f"{self.path} · {name}",
+                    got=table.shape,
+                    expected=f"({self.n_episodes}, …)",
+                    hint="Give it anew with replace_side_table().",
+                )
 
     def set_extra(self, key: str, value: str) -> None:
         """Set a manifest key of our own; it is written after the task lines."""
