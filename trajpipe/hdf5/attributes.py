@@ -35,13 +35,42 @@ def plain(value: Any) -> Any:
 
 
 def attributes_of(item: h5py.Group | h5py.Dataset | h5py.File) -> dict[str, Any]:
-    """All attributes as plain values, sorted by name."""
-    return {name: plain(item.attrs[name]) for name in sorted(item.attrs)}
+    """All attributes as plain values, sorted by name.
+
+    Raises:
+        InputError: one cannot be read, or is a reference or compound (`bad-attribute`).
+    """
+    return {name: read(item, name) for name in sorted(item.attrs)}
+
+
+def read(item: h5py.Group | h5py.Dataset | h5py.File, name: str) -> Any:
+    """One attribute that is there, as a plain value.
+
+    Raises:
+        InputError: it cannot be read, or is a reference or compound (`bad-attribute`).
+    """
+    place = Place(file=str(item.file.filename).rsplit("/", 1)[-1], column=f"{item.name}@{name}")
+    try:
+        value = plain(item.attrs[name])
+    except (OSError, TypeError, ValueError, KeyError) as error:
+        raise InputError(
+            "an attribute cannot be read", place=place, got=error, code="bad-attribute"
+        ) from error
+    if isinstance(value, str | int | float | list) or (
+        isinstance(value, np.ndarray) and value.dtype.kind in "buif"
+    ):
+        return value
+    raise InputError(
+        "an attribute is text, a number or an array of these",
+        place=place,
+        got=getattr(value, "dtype", type(value).__name__),
+        code="bad-attribute",
+    )
 
 
 def text(item: h5py.Group | h5py.File, name: str) -> str | None:
     """A text attribute; None when absent or not text."""
-    value = plain(item.attrs[name]) if name in item.attrs else None
+    value = read(item, name) if name in item.attrs else None
     return value if isinstance(value, str) else None
 
 

@@ -7,6 +7,7 @@ What is not here: any layout (L2, store, raw formats).
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,8 @@ from trajpipe.core.order import natural_sorted
 SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 LOCK_RETRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.2
-_MAX_OBJECTS: Final = 5_000_000
+_MAX_DATASETS: Final = 5_000_000
+_REMEMBERED: Final = 256
 
 
 def looks_like_hdf5(path: Path) -> bool:
@@ -55,10 +57,25 @@ def open_hdf5(path: Path, *, chunk_cache_bytes: int = 1 << 20) -> Iterator[h5py.
     """
     handle = _open(path, chunk_cache_bytes)
     try:
-        refuse_ways_out(handle, path)
+        _refuse_ways_out_once(handle, path)
         yield handle
     finally:
         handle.close()
+
+
+_harmless: OrderedDict[tuple[int, ...], None] = OrderedDict()
+
+
+def _refuse_ways_out_once(handle: h5py.File, path: Path) -> None:
+    """Walk a file once per process: it is opened several times on its way and the walk opens all of it."""
+    status = path.stat()
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if key in _harmless:
+        return
+    refuse_ways_out(handle, path)
+    _harmless[key] = None
+    while len(_harmless) > _REMEMBERED:
+        _harmless.popitem(last=False)
 
 
 def _open(path: Path, chunk_cache_bytes: int) -> h5py.File:
@@ -137,33 +154,35 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
 
 
 def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
-    todo, seen, count = [handle["/"]], set[object](), 0
-    while todo:
-        group = todo.pop()
-        for name in group:
-            count += 1
-            if count > _MAX_OBJECTS:
-                raise InputError("too many objects in one file", got=count, expected=f"≤ {_MAX_OBJECTS}")
-            link = group.get(name, getlink=True)
-            place = f"{group.name.rstrip('/')}/{name}"
-            if isinstance(link, h5py.ExternalLink):
-                yield place, f"an external link to {Path(link.filename).name!r}"
-                continue
-            if isinstance(link, h5py.SoftLink):
-                yield place, "a soft link"
-                continue
-            item = group[name]
-            if isinstance(item, h5py.Group):
-                key = h5py.h5o.get_info(item.id).addr
-                if key not in seen:
-                    seen.add(key)
-                    todo.append(item)
-            elif isinstance(item, h5py.Dataset):
-                plist = item.id.get_create_plist()
-                if plist.get_external_count():
-                    yield place, "external storage"
-                elif plist.get_layout() == h5py.h5d.VIRTUAL:
-                    yield place, "a virtual dataset"
+    """Links that are not hard ones, and datasets whose bytes lie elsewhere; every object is met once."""
+    links, datasets = list[tuple[bytes, int]](), list[bytes]()
+
+    def see_link(name: bytes, info: h5py.h5l.LinkInfo) -> None:
+        if info.type != h5py.h5l.TYPE_HARD:
+            links.append((name, info.type))
+
+    def see_object(name: bytes, info: h5py.h5o.ObjInfo) -> None:
+        if info.type == h5py.h5o.TYPE_DATASET:
+            datasets.append(name)
+            if len(datasets) > _MAX_DATASETS:
+                raise InputError("too many datasets in one file", expected=f"≤ {_MAX_DATASETS}")
+
+    handle.id.links.visit(see_link, info=True)
+    for name, kind in links:
+        path = name.decode("utf-8", "surrogateescape")
+        if kind == h5py.h5l.TYPE_EXTERNAL:
+            target = handle.get(path, getlink=True).filename
+            yield path, f"an external link to {Path(target).name!r}"
+        else:
+            yield path, "a soft link" if kind == h5py.h5l.TYPE_SOFT else "a link of an unknown kind"
+    h5py.h5o.visit(handle.id, see_object, info=True)
+    for name in datasets:
+        plist = h5py.h5d.open(handle.id, name).get_create_plist()
+        path = name.decode("utf-8", "surrogateescape")
+        if plist.get_external_count():
+            yield path, "external storage"
+        elif plist.get_layout() == h5py.h5d.VIRTUAL:
+            yield path, "a virtual dataset"
 
 
 def datasets_below(group: h5py.Group) -> dict[str, h5py.Dataset]:

@@ -230,7 +230,7 @@ def _gap(recording: Recording, first_numbers: tuple[int, ...]) -> Finding | None
 
 
 def _check_quaternions(reading: Reading) -> None:
-    """Look at sampled rows of some demos: undeclared candidates in wxyz recordings, and wrong declarations."""
+    """Look at sampled rows of some demos for undeclared candidates (wxyz only) and wrong declarations."""
     quaternions = reading.quaternions
     if quaternions.order == "xyzw" and all(quaternions.order_of(s) == "xyzw" for s in quaternions.sites):
         return

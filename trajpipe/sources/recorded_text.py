@@ -1,7 +1,8 @@
 """Paths in recorded text reduced to base names, so that nobody's disk layout reaches an output.
 
-Absolute paths anywhere, relative ones where a name says that a file or folder follows. By pattern alone: nothing
-is parsed as XML, resolved or opened. What is not here: what an absolute path is, see `trajpipe.core.paths`.
+Absolute paths anywhere, relative ones where a name says that a file or folder follows. By pattern alone:
+nothing is parsed as XML, resolved or opened.
+What is not here: what an absolute path is, see `trajpipe.core.paths`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Its `dataset_states_to_obs` turns MuJoCo's bottom-up renderings over before it stores them
 (`EnvRobosuite.get_observation` reverses the rows of every rgb key), so images are top row first by default; a
-`macros_image_convention` attribute or a declaration says otherwise. Early IsaacLab collectors recorded in this
-form too, with scalar-first quaternions: such files are asked about as IsaacLab's own are.
+`macros_image_convention` attribute or a declaration says otherwise. Early IsaacLab collectors recorded in
+this form too, with scalar-first quaternions: such files are asked about as IsaacLab's own are.
 What is not here: raw robosuite collections, see `trajpipe.sources.robosuite`.
 """
 
