@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from trajpipe.cli.terminal import Terminal
+from trajpipe.core.errors import UsageError
 
 _GLOBAL_PANEL: Final = "Options of every verb"
 
@@ -81,6 +82,16 @@ _EXAMPLES: Final = """
 class VerbCommand(TyperCommand):
     """A verb: its help shows its own options first, the global ones in a section below, then examples."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments as their metavars have them: `SRC… DEST`, `[DATASET…]`."""
+        arguments = (p for p in self.get_params(ctx) if p.param_type_name == "argument")
+        return ["[OPTIONS]", *map(_argument_name, arguments)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; all global options are known by now."""
+        ctx.obj.set_up_logging()
+        return super().invoke(ctx)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the sections of arguments and options."""
         _write_sections(self, ctx, formatter)
@@ -119,9 +130,13 @@ class LazyGroup(TyperGroup):
         """The verb asked for; a near miss is named in the error."""
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
-            near = [v for v in (_WORDS_FOR.get(name),) if v in VERBS] or get_close_matches(name, VERBS)
-            hint = f" Did you mean {' or '.join(near)}?" if near else f" The verbs are {', '.join(VERBS)}."
-            ctx.fail(f"No such verb {name!r}.{hint}")
+            near = [v for v in (_WORDS_FOR.get(name),) if v in VERBS] or get_close_matches(name, VERBS, n=1)
+            raise UsageError(
+                "no such verb",
+                got=name,
+                expected=None if near else f"one of {', '.join(VERBS)}",
+                hint=f"{f'Did you mean {near[0]}? ' if near else ''}See `trajpipe --help`.",
+            )
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -143,14 +158,20 @@ def _write_sections(command: Any, ctx: Any, formatter: Any) -> None:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], _GLOBAL_PANEL: []}
     for param in command.get_params(ctx):
         record = param.get_help_record(ctx)
-        if record is not None:
+        if record is not None and param.param_type_name == "argument":
+            sections["Arguments"].append((_argument_name(param), record[1].removesuffix("  [required]")))
+        elif record is not None:
             everywhere = param.name in (*_GLOBAL_NAMES, "help", "version")
             kind = _GLOBAL_PANEL if everywhere else "Options"
-            sections["Arguments" if param.param_type_name == "argument" else kind].append(record)
+            sections[kind].append(record)
     for title, rows in sections.items():
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)
+
+
+def _argument_name(param: Any) -> str:
+    return str(getattr(param, "metavar", None) or param.name).upper()
 
 
 def _write_verbatim(text: str | None, formatter: Any) -> None:

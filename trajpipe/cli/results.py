@@ -43,8 +43,8 @@ def render_results(results: Sequence[StageResult]) -> Iterator[RenderableType]:
         last = result.dataset
         rows.add_row(cell(shown, "bold"), *_row(result))
     yield rows
-    yield from _rejections(results)
-    yield from _failures(results)
+    yield from render_rejections(results)
+    yield from render_failures(results)
     yield from _findings(results)
 
 
@@ -87,7 +87,8 @@ def checks_cell(result: StageResult) -> RenderableType:
     return cell(text, "yellow" if warned else "green")
 
 
-def _rejections(results: Sequence[StageResult]) -> Iterator[RenderableType]:
+def render_rejections(results: Sequence[StageResult]) -> Iterator[RenderableType]:
+    """The rejected episodes with their reasons; nothing when there are none."""
     rejected = [(r, x) for r in results for x in r.ledger.rejected]
     if not rejected:
         return
@@ -105,7 +106,8 @@ def _rejection(stage: Stage, rejection: Rejection) -> Text:
     return text.append(printable(f"{detail} · {stage.value}"), style="dim")
 
 
-def _failures(results: Sequence[StageResult]) -> Iterator[RenderableType]:
+def render_failures(results: Sequence[StageResult]) -> Iterator[RenderableType]:
+    """Stages that failed or were blocked, each with its findings; nothing when there are none."""
     failed = [r for r in results if not is_there(r)]
     if not failed:
         return

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
+from trajpipe.cli.verbs.options import quaternion_site
 from trajpipe.core import names
+from trajpipe.core.conventions import QuaternionSite
 from trajpipe.core.errors import InputError, LockedError, TrajpipeError, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +51,24 @@ class _Subject:
     broken: TrajpipeError | None = None
 
 
-def check(
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What the options say.
+
+    Attributes:
+        select: Codes and patterns to run; empty = all.
+        ignore: Codes and patterns to leave out.
+        kind: Kind of raw recordings; None = detected.
+        quaternions: Declared sites of raw recordings.
+    """
+
+    select: list[str]
+    ignore: list[str]
+    kind: str | None
+    quaternions: list[QuaternionSite]
+
+
+def check(  # noqa: PLR0913  (one parameter per option of the command)
     ctx: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files or folders of any stage.")],
     *,
@@ -63,6 +82,11 @@ def check(
         FailOn, typer.Option(help="Severity from which on the exit code is 1.")
     ] = FailOn.ERROR,
     stage: Annotated[names.Stage | None, typer.Option(help="Use this stage's rules, whatever it is.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of raw recordings; found by content.")] = None,
+    quaternions: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH[:STARTS[:ORDER]]", help="Where raw recordings have quaternions."),
+    ] = None,
 ) -> int:
     """Run every rule of its stage on a file or folder; the stage is found by content.
 
@@ -73,13 +97,13 @@ def check(
 
     terminal: Terminal = ctx.obj
     subjects = [s for path in paths for s in _subjects(path, stage)]
-    chosen, left_out = _codes(select), _codes(ignore)
-    _require_known([*chosen, *left_out], {s.stage for s in subjects})
+    how = _How(_codes(select), _codes(ignore), kind, [quaternion_site(q) for q in quaternions or ()])
+    _require_known([*how.select, *how.ignore], {s.stage for s in subjects})
     reports = []
     with terminal.progress() as progress:
         for done, subject in enumerate(subjects):
             progress("checked", done, len(subjects))
-            reports.append(_report(subject, chosen, left_out))
+            reports.append(_report(subject, how))
     threshold = Severity(fail_on.value)
     failed = [r for r in reports if r.fails(threshold)]
     _print(reports, failed, fail_on, terminal)
@@ -144,13 +168,24 @@ def _subject(path: Path) -> _Subject | None:
     return None if stage is None else _Subject(path, stage)
 
 
-def _report(subject: _Subject, select: Sequence[str], ignore: Sequence[str]) -> "CheckReport":
-    from trajpipe.checks.registry import CheckReport, CheckResult, run_checks
+def _report(subject: _Subject, how: _How) -> "CheckReport":
+    from trajpipe.checks.registry import run_checks
+    from trajpipe.core.conventions import Conventions
+    from trajpipe.pipeline.check_raw import check_raw
+
+    if subject.broken is not None:
+        return _unreadable(subject, subject.broken)
+    if subject.stage is not names.Stage.RAW:
+        return run_checks(subject.stage, subject.path, select=how.select, ignore=how.ignore)
+    declared = Conventions(quaternions=tuple(how.quaternions))
+    return check_raw(subject.path, kind=how.kind, conventions=declared, select=how.select, ignore=how.ignore)
+
+
+def _unreadable(subject: _Subject, error: TrajpipeError) -> "CheckReport":
+    """A report whose only finding is that the file cannot be opened, and why."""
+    from trajpipe.checks.registry import CheckReport, CheckResult
     from trajpipe.core.findings import Finding, Place, Severity
 
-    if subject.broken is None:
-        return run_checks(subject.stage, subject.path, select=select, ignore=ignore)
-    error = subject.broken
     result = CheckResult(UNREADABLE, "The file can be opened", True)
     message = error.rule + (f". {error.hint}" if error.hint else "")
     got, expected = (None if v is None else str(v) for v in (error.got, error.expected))
