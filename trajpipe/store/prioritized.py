@@ -210,7 +210,7 @@ class PrioritizedSampler(Sampler):
         width = total / np.float32(batch)
         edges = np.arange(batch + 1, dtype=np.float32) * width
         low, high = edges[:-1], edges[1:]
-        sums: NDArray[np.float32] = low + (high - low) * numbers
+        sums = (low + (high - low) * numbers).astype(np.float32, copy=False)
         sums[sums >= total] = total - _BELOW_TOTAL
         return sums
 

@@ -8,11 +8,11 @@ pyarrow (`views`), torch datasets (`torch_data`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import h5py
 import numpy as np
@@ -25,6 +25,9 @@ from trajpipe.store.column_reader import ColumnReader, MappedFile, reading
 from trajpipe.store.columns import ColumnSpec
 from trajpipe.store.episode_index import EpisodeIndex
 from trajpipe.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_BYTES: Final = 8 << 30
 
@@ -276,6 +279,46 @@ class TrajectoryStore:
     def dataset(self, name: str) -> h5py.Dataset:
         """The open HDF5 dataset of a column, for its storage properties."""
         return self._file[name]
+
+    # --- other forms
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Low-dimensional columns as a pandas frame, not copied where mapped; see `views.to_pandas`."""
+        from trajpipe.store import views
+
+        return views.to_pandas(self, columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Low-dimensional columns as a pyarrow table, not copied where mapped; see `views.to_arrow`."""
+        from trajpipe.store import views
+
+        return views.to_arrow(self, columns)
+
+    def episodes_to_pandas(self) -> pd.DataFrame:
+        """The episodes table as a pandas frame: start, length, source, success, split, task, …."""
+        from trajpipe.store import views
+
+        return views.episodes_to_pandas(self)
+
+    def episodes_to_arrow(self) -> Any:
+        """The episodes table as a pyarrow table."""
+        from trajpipe.store import views
+
+        return views.episodes_to_arrow(self)
+
+    def torch_dataset(self, columns: Sequence[str] | None = None, **options: Any) -> Any:
+        """A torch dataset over this file; see `torch_data.torch_dataset`.
+
+        Args:
+            columns: Names; None = all.
+            **options: `window=` for the map-style dataset, `sampler=` and `batch_size=` for the iterable one.
+
+        Raises:
+            MissingExtraError: torch is not installed.
+        """
+        from trajpipe.store import torch_data
+
+        return torch_data.torch_dataset(self.path, columns, **options)
 
     # --- life
 
