@@ -1,0 +1,86 @@
+"""Tests of the package as a whole: what importing it costs, what it ships, its version.
+
+What is not here: any part of it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import trajpipe
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+HEAVY = ("dagster", "torch", "h5py", "numpy", "pyarrow", "pandas", "av", "mujoco", "matplotlib", "pydantic")
+
+
+def imported_by(code: str) -> set[str]:
+    """Top-level modules that a fresh interpreter has imported after running the code."""
+    show = "import sys; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    out = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{show}"], check=True, capture_output=True, text=True, cwd=REPOSITORY
+    )
+    return set(out.stdout.splitlines()[-1].split())
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert imported_by("import trajpipe").isdisjoint(HEAVY)
+
+
+def test_the_command_s_help_imports_nothing_heavy() -> None:
+    code = "import sys; sys.argv = ['trajpipe', '--help']\nfrom trajpipe.cli.main import main\n"
+    code += "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code"
+    assert imported_by(code).isdisjoint(HEAVY)
+
+
+def test_the_core_imports_numpy_and_the_standard_library_alone() -> None:
+    modules = ", ".join(
+        f"trajpipe.core.{p.stem}" for p in sorted((REPOSITORY / "trajpipe/core").glob("[a-z]*.py"))
+    )
+    found = imported_by(f"import {modules}")
+    bare = imported_by("import numpy, ctypes, uuid, fcntl")
+    assert found - bare - sys.stdlib_module_names <= {"trajpipe"}
+
+
+def test_every_public_name_can_be_had_and_is_documented() -> None:
+    for name in trajpipe._PUBLIC:
+        assert getattr(trajpipe, name).__doc__
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        trajpipe.__getattr__("nothing")
+
+
+def test_the_version_is_the_changelog_s_or_newer_than_it() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", trajpipe.__version__)
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", changelog, re.MULTILINE)
+    assert "## [Unreleased]" in changelog
+    assert not released or released[0] <= trajpipe.__version__
+
+
+def test_every_requirement_has_an_exact_version_in_constraints() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *(t for ts in project["optional-dependencies"].values() for t in ts)]
+    wanted = {re.split(r"[^A-Za-z0-9_.-]", t)[0].lower().replace("_", "-") for t in texts} - {"trajpipe"}
+    lines = [x for x in (REPOSITORY / "constraints.txt").read_text().splitlines() if not x.startswith("#")]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[^=*]+", line) for line in lines)
+    assert wanted <= {line.partition("==")[0] for line in lines}
+
+
+def test_all_dagster_packages_are_of_one_release() -> None:
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    versions = {line.partition("==")[2] for line in lines if line.startswith("dagster")}
+    assert len(versions) == 1
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for document in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("data/*.md")]:
+        for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document.name}: {link}"
