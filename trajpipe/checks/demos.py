@@ -1,19 +1,23 @@
 """Every rule of an L2 file, `demos.hdf5`, and `validate`, which runs them.
 
-The rules live in the modules imported here, each a registered check over facts that one pass over the file
+The rules live in the modules named here, each a registered check over facts that one pass over the file
 gathers with h5py alone. What is not here: raw recordings, see `trajpipe.checks.raw`.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-# Importing a module registers its rules; the order is the order in reports.
-from trajpipe.checks import demos_attributes, demos_layout, demos_obs, demos_values  # noqa: F401
 from trajpipe.checks.demos_subject import STAGE
 from trajpipe.checks.registry import CheckReport, run_checks
+
+# Importing a module registers its rules; reports list them in this order.
+_RULES: Final = ("demos_layout", "demos_attributes", "demos_obs", "demos_values")
+for _module in _RULES:
+    importlib.import_module(f"trajpipe.checks.{_module}")
 
 
 def validate(path: Path, context: Mapping[str, Any] | None = None) -> CheckReport:

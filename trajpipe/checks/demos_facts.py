@@ -31,33 +31,27 @@ class DatasetFacts:
         shape: As stored; None for an empty dataspace.
         chunks: Chunk shape; None when contiguous.
         filters: HDF5's names of its filters, in order.
+        bytes_read: Uncompressed bytes that were read.
         unreadable_row: First row of the first block that cannot be read.
         bad_row: First row with NaN or infinity.
         bad_rows: How many such rows.
-        low: Smallest value per element of a row (one value in all for wide rows); NaN left out.
+        low: Smallest value: per dimension of actions, one in all of images; None elsewhere. NaN left out.
         high: Largest, likewise.
         norms: Start of a quaternion span → (norm farthest from 1, its row).
-        head: First rows, flattened to (rows, width) float64; None for wide or non-numeric columns.
-        first: First row of an obs column, second and last alike, for the stale-row rule.
-        second: Second row.
-        last: Last row.
-        few_values: Distinct values of the last element of a row, at most four of them.
+        few_values: Distinct values of the last dimension of actions, at most four of them.
     """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...] | None
     chunks: tuple[int, ...] | None = None
     filters: tuple[str, ...] = ()
+    bytes_read: int = 0
     unreadable_row: int | None = None
     bad_row: int | None = None
     bad_rows: int = 0
     low: NDArray[Any] | None = None
     high: NDArray[Any] | None = None
     norms: dict[int, tuple[float, int]] = field(default_factory=dict)
-    head: NDArray[np.float64] | None = None
-    first: NDArray[Any] | None = None
-    second: NDArray[Any] | None = None
-    last: NDArray[Any] | None = None
     few_values: NDArray[Any] | None = None
 
     @property
@@ -79,6 +73,21 @@ class DatasetFacts:
         return len(trailing) == 3 or (len(trailing) == 2 and min(trailing) >= 8)
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One obs term that is a run of columns of one state dataset, one row apart.
+
+    Attributes:
+        alignment: What that shows.
+        term: Path of the term.
+        state: Path of the state dataset.
+    """
+
+    alignment: names.Alignment
+    term: str
+    state: str
+
+
 @dataclass(slots=True)
 class DemoFacts:
     """One demo.
@@ -89,6 +98,9 @@ class DemoFacts:
         datasets: Path below the demo → its facts, in natural order.
         content_sha256: Recomputed; None when a dataset cannot be read.
         obs_is_dataset: `obs` is one dataset and not a group.
+        stale: obs paths whose first row is the previous demo's last.
+        obs_actions_agree: obs/actions is actions or the row before; None without obs/actions.
+        slices: What obs and states show of the alignment.
     """
 
     name: str
@@ -96,6 +108,9 @@ class DemoFacts:
     datasets: dict[str, DatasetFacts] = field(default_factory=dict)
     content_sha256: str | None = None
     obs_is_dataset: bool = False
+    stale: tuple[str, ...] = ()
+    obs_actions_agree: bool | None = None
+    slices: tuple[Slice, ...] = ()
 
     @property
     def actions(self) -> DatasetFacts | None:
@@ -140,7 +155,6 @@ class FileFacts:
         strange: Names below /data that are no groups.
         demos: Groups below /data in natural order.
         masks: Mask name → its facts.
-        bytes_read: Uncompressed bytes of all datasets that were read.
     """
 
     file: str
@@ -151,7 +165,6 @@ class FileFacts:
     strange: tuple[str, ...] = ()
     demos: list[DemoFacts] = field(default_factory=list)
     masks: dict[str, MaskFacts] = field(default_factory=dict)
-    bytes_read: int = 0
 
     def place(self, demo: str | None = None, column: str | None = None, row: int | None = None) -> Place:
         """A place in this file."""

@@ -34,7 +34,7 @@ def readable(subject: Subject) -> Iterator[Finding]:
             message = "stored bytes cannot be read; make the file again"
             place = facts.place(demo.name, path, dataset.unreadable_row)
             yield Finding("demos-readable", Severity.ERROR, message, place)
-    subject.measures["bytes_read"] = float(facts.bytes_read)
+    subject.measures["bytes_read"] = float(sum(d.bytes_read for _, _, d in every))
     subject.count(len(every), len(every), "datasets")
 
 

@@ -6,10 +6,9 @@ What is not here: numbers that must be finite or in range, see `trajpipe.checks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trajpipe.checks.demos_facts import OBS, DatasetFacts, DemoFacts, FileFacts
 from trajpipe.checks.demos_subject import STAGE, facts_of, listed, shown
@@ -132,28 +131,8 @@ def stale_first_row(subject: Subject) -> Iterator[Finding]:
     """A recorder that reads its buffer before the reset has taken effect writes such a row."""
     facts = facts_of(subject)
     for before, demo in zip(facts.demos, facts.demos[1:], strict=False):
-        for path in _stale(before, demo):
+        for path in demo.stale:
             message = "the first row is the previous demo's last; `drop_stale_first_row` drops it"
             place = facts.place(demo.name, path, 0)
             yield Finding("demos-stale-first-row", Severity.WARN, message, place, f"{before.name}'s last row")
     subject.count(len(facts.demos), len(facts.demos), "demos")
-
-
-def _stale(before: DemoFacts, demo: DemoFacts) -> list[str]:
-    """Cameras that are stale; other terms only when every moving one of them is, for a value may recur."""
-    moving = {p: d for p, d in demo.below(names.GROUP_OBS).items() if _moves(d)}
-    stale = [p for p in moving if p in before.datasets and _equal(moving[p].first, before.datasets[p].last)]
-    cameras = [p for p in stale if moving[p].is_image]
-    others = [p for p in stale if not moving[p].is_image]
-    every = len(others) == sum(not d.is_image for d in moving.values())
-    return natural_sorted(cameras + (others if every else []))
-
-
-def _moves(dataset: DatasetFacts) -> bool:
-    """More than one value in a row, and the second row is another than the first."""
-    first, second = dataset.first, dataset.second
-    return first is not None and second is not None and first.size > 1 and not _equal(first, second)
-
-
-def _equal(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
-    return a is not None and b is not None and np.array_equal(a, b)

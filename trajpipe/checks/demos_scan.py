@@ -15,19 +15,22 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from trajpipe.checks.demos_facts import OBS, DatasetFacts, DemoFacts, FileFacts, MaskFacts
+from trajpipe.checks.demos_evidence import Rows, alignment_slices, obs_actions_agree, stale_terms
+from trajpipe.checks.demos_facts import DatasetFacts, DemoFacts, FileFacts, MaskFacts
 from trajpipe.core import jsontext, names
 from trajpipe.core.conventions import QuaternionSite
-from trajpipe.core.errors import InputError, TrajpipeError
+from trajpipe.core.errors import InputError, TrajpipeError, UnreadableError
 from trajpipe.core.order import natural_sorted
 from trajpipe.hdf5.attributes import attributes_of, plain
 from trajpipe.hdf5.files import datasets_below, open_hdf5
 
 BLOCK_BYTES: Final = 4 << 20
-HEAD_ROWS: Final = 64
-HEAD_WIDTH: Final = 512
-RANGE_WIDTH: Final = 64
 _VALUES_KEPT: Final = 4
+_FILTERS: Final = {
+    h5py.h5z.FILTER_DEFLATE: "deflate",
+    h5py.h5z.FILTER_SHUFFLE: "shuffle",
+    h5py.h5z.FILTER_FLETCHER32: "fletcher32",
+}
 
 
 def scan(path: Path, declared: Sequence[QuaternionSite] = ()) -> FileFacts:
@@ -46,6 +49,8 @@ def scan(path: Path, declared: Sequence[QuaternionSite] = ()) -> FileFacts:
             _scan_file(file, facts, declared)
     except TrajpipeError as error:
         facts.error = error
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        facts.error = UnreadableError("the file's structure cannot be read", place=path, got=error)
     return facts
 
 
@@ -58,8 +63,10 @@ def _scan_file(file: h5py.File, facts: FileFacts, declared: Sequence[QuaternionS
         groups = [n for n in natural_sorted(data) if isinstance(data[n], h5py.Group)]
         facts.strange = tuple(n for n in natural_sorted(data) if n not in set(groups))
         sites = (*declared, *sites_of_recipe(facts.data_attributes.get(names.ATTR_TRAJPIPE)))
+        previous: dict[str, Rows] = {}
         for name in groups:
-            facts.demos.append(_scan_demo(data[name], name, sites, facts))
+            demo, previous = _scan_demo(data[name], name, sites, previous)
+            facts.demos.append(demo)
     masks = file.get(names.GROUP_MASK)
     if isinstance(masks, h5py.Group):
         facts.masks = {
@@ -84,7 +91,7 @@ def sites_of_recipe(text: object) -> tuple[QuaternionSite, ...]:
 
 
 def _sites_in(value: Any) -> Iterator[QuaternionSite]:
-    """Sites wherever a recipe keeps them: lists of `{path, starts}` under `quaternions` or `quaternion_sites`."""
+    """Sites wherever a recipe keeps them: under `quaternions` or `quaternion_sites`, at any depth."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key in ("quaternions", "quaternion_sites") and isinstance(item, list):
@@ -104,18 +111,24 @@ def sites_from(items: Sequence[Any]) -> Iterator[QuaternionSite]:
             yield QuaternionSite(item["path"], tuple(int(s) for s in starts))
 
 
-def _scan_demo(group: h5py.Group, name: str, sites: Sequence[QuaternionSite], facts: FileFacts) -> DemoFacts:
+def _scan_demo(
+    group: h5py.Group, name: str, sites: Sequence[QuaternionSite], previous: Mapping[str, Rows]
+) -> tuple[DemoFacts, dict[str, Rows]]:
+    """The facts of a demo, and its rows for the next one to be compared with."""
     demo = DemoFacts(name, attributes_of(group))
     demo.obs_is_dataset = isinstance(group.get(names.GROUP_OBS), h5py.Dataset)
-    digest, whole = hashlib.sha256(), True
+    digest, rows = hashlib.sha256(), dict[str, Rows]()
     for path, dataset in datasets_below(group).items():
-        starts = _starts_of(path, dataset, sites)
-        one = _Scan(dataset, path, starts, digest)
+        one = _Scan(dataset, path, _starts_of(path, dataset, sites), digest)
         demo.datasets[path] = one.run()
-        facts.bytes_read += one.bytes_read
-        whole = whole and one.facts.unreadable_row is None and one.facts.is_number
+        if one.facts.unreadable_row is None and one.facts.is_number:
+            rows[path] = one.rows
+    whole = len(rows) == len(demo.datasets)
     demo.content_sha256 = digest.hexdigest() if whole else None
-    return demo
+    demo.stale = stale_terms(rows, previous)
+    demo.obs_actions_agree = obs_actions_agree(rows)
+    demo.slices = tuple(alignment_slices(rows))
+    return demo, rows
 
 
 def _starts_of(path: str, dataset: h5py.Dataset, sites: Sequence[QuaternionSite]) -> tuple[int, ...]:
@@ -143,80 +156,72 @@ class _Scan:
     def __init__(self, dataset: h5py.Dataset, path: str, starts: tuple[int, ...], digest: Any) -> None:
         shape = None if dataset.shape is None else tuple(int(n) for n in dataset.shape)
         self.facts = DatasetFacts(dataset.dtype, shape, dataset.chunks, _filters(dataset))
-        self.bytes_read = 0
+        self.rows = Rows(self.facts.is_image, dataset.dtype.kind == "f")
         self._dataset, self._path, self._starts, self._digest = dataset, path, starts, digest
 
     def run(self) -> DatasetFacts:
         """All facts of the dataset."""
-        if self.facts.is_number and self.facts.shape is not None:
-            little = self.facts.dtype.newbyteorder("<")
-            shape = ",".join(map(str, self.facts.shape))
-            header = f"{self._path}\0{little.str}\0{shape}\0"
-            self._digest.update(header.encode("utf-8", "surrogateescape"))
+        facts, row = self.facts, 0
+        if facts.is_number and facts.shape is not None:
+            text = f"{self._path}\0{facts.dtype.newbyteorder('<').str}\0{','.join(map(str, facts.shape))}\0"
+            self._digest.update(text.encode("utf-8", "surrogateescape"))
         try:
-            for start, rows in self._blocks():
-                self.bytes_read += rows.nbytes
-                if self.facts.is_number:
-                    self._look(start, rows)
+            for row in self._starts_of_blocks():
+                self._look(row, self._read(row))
         except OSError:
-            self.facts.unreadable_row = self._row
-        return self.facts
+            facts.unreadable_row = row
+        return facts
 
-    def _blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """(first row, rows); runs of whole chunks, so that none is inflated twice."""
-        self._row = 0
+    def _starts_of_blocks(self) -> range:
+        """First rows of blocks of whole chunks, so that none is inflated twice."""
         shape = self.facts.shape
         if not shape:
-            yield 0, np.atleast_1d(np.asarray(self._dataset[()]))
-            return
+            self._step = 1
+            return range(0 if shape is None else 1)
         row_bytes = max(1, int(np.prod(shape[1:], dtype=np.int64)) * self.facts.dtype.itemsize)
         unit = self.facts.chunks[0] if self.facts.chunks else 1
-        step = unit * max(1, BLOCK_BYTES // (row_bytes * unit))
-        for start in range(0, shape[0], step):
-            self._row = start
-            yield start, self._dataset[start : start + step]
+        self._step = unit * max(1, BLOCK_BYTES // (row_bytes * unit))
+        return range(0, shape[0], self._step)
+
+    def _read(self, start: int) -> NDArray[Any]:
+        if not self.facts.shape:
+            return np.atleast_1d(np.asarray(self._dataset[()]))
+        return np.asarray(self._dataset[start : start + self._step])
 
     def _look(self, start: int, rows: NDArray[Any]) -> None:
+        self.facts.bytes_read += rows.nbytes
+        if not self.facts.is_number:
+            return
         little = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("<"))
         self._digest.update(little.reshape(-1).view(np.uint8).data)
-        if not rows.size:
-            return
-        flat = rows.reshape(rows.shape[0], -1)
-        self._look_at_values(start, flat)
-        self._keep_rows(start, rows, flat)
-        for first in self._starts:
-            self._look_at_norms(start, rows[..., first : first + 4], first)
+        if rows.size:
+            flat = rows.reshape(rows.shape[0], -1)
+            self._look_for_bad_rows(start, flat)
+            self._look_at_range(flat)
+            self.rows.keep(self._path, start, rows)
+            for first in self._starts:
+                self._look_at_norms(start, rows[..., first : first + 4], first)
 
-    def _look_at_values(self, start: int, flat: NDArray[Any]) -> None:
-        facts = self.facts
-        if flat.dtype.kind == "f":
-            finite = np.isfinite(flat)
-            if not finite.all():
-                bad = ~finite.all(axis=1)
-                facts.bad_rows += int(bad.sum())
-                facts.bad_row = start + int(np.argmax(bad)) if facts.bad_row is None else facts.bad_row
-        values = flat if flat.shape[1] <= RANGE_WIDTH else flat.reshape(-1, 1)
-        if flat.dtype.kind == "b":
-            values = values.view(np.uint8)
+    def _look_for_bad_rows(self, start: int, flat: NDArray[Any]) -> None:
+        if flat.dtype.kind != "f":
+            return
+        bad = ~np.isfinite(flat).all(axis=1)
+        if bad.any():
+            self.facts.bad_rows += int(bad.sum())
+            if self.facts.bad_row is None:
+                self.facts.bad_row = start + int(np.argmax(bad))
+
+    def _look_at_range(self, flat: NDArray[Any]) -> None:
+        facts, is_actions = self.facts, self._path == names.DATASET_ACTIONS
+        if not (is_actions or facts.is_image) or flat.dtype.kind == "b":
+            return
+        values = flat if is_actions else flat.reshape(-1, 1)
         low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
         facts.low = low if facts.low is None else np.fmin(facts.low, low)
         facts.high = high if facts.high is None else np.fmax(facts.high, high)
-        if self._path == names.DATASET_ACTIONS:
-            seen = np.unique(flat[:, -1])[:_VALUES_KEPT]
-            before = facts.few_values
+        if is_actions:
+            seen, before = np.unique(flat[:, -1])[:_VALUES_KEPT], facts.few_values
             facts.few_values = seen if before is None else np.union1d(before, seen)[:_VALUES_KEPT]
-
-    def _keep_rows(self, start: int, rows: NDArray[Any], flat: NDArray[Any]) -> None:
-        facts = self.facts
-        if start == 0 and flat.shape[1] <= HEAD_WIDTH:
-            facts.head = flat[:HEAD_ROWS].astype(np.float64)
-        if not self._path.startswith(OBS):
-            return
-        if start <= 1 < start + len(rows):
-            facts.second = rows[1 - start].copy()
-        if start == 0:
-            facts.first = rows[0].copy()
-        facts.last = rows[-1].copy()
 
     def _look_at_norms(self, start: int, quaternions: NDArray[Any], first: int) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -230,10 +235,8 @@ class _Scan:
 
 
 def _filters(dataset: h5py.Dataset) -> tuple[str, ...]:
-    plist = dataset.id.get_create_plist()
     if dataset.chunks is None:
         return ()
-    known = {h5py.h5z.FILTER_DEFLATE: "deflate", h5py.h5z.FILTER_SHUFFLE: "shuffle"}
-    known[h5py.h5z.FILTER_FLETCHER32] = "fletcher32"
+    plist = dataset.id.get_create_plist()
     codes = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
-    return tuple(known.get(code, f"filter {code}") for code in codes)
+    return tuple(_FILTERS.get(code, f"filter {code}") for code in codes)

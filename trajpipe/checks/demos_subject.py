@@ -1,6 +1,6 @@
 """What every rule of L2 shares: the facts of its subject, read once per run, and how values are shown.
 
-What is not here: the facts (`trajpipe.checks.demos_facts`) and the rules (`trajpipe.checks.demos` names them).
+What is not here: the facts (`trajpipe.checks.demos_facts`) and the rules, see `trajpipe.checks.demos`.
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@ What is not here: shapes of observations and images, see `trajpipe.checks.demos_
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trajpipe.checks.demos_facts import OBS, STATES, DatasetFacts, DemoFacts, FileFacts
+from trajpipe.checks.demos_facts import OBS, DatasetFacts, DemoFacts, FileFacts
 from trajpipe.checks.demos_subject import STAGE, facts_of, shown
 from trajpipe.checks.registry import Subject, check
 from trajpipe.core import jsontext, names
@@ -21,7 +20,6 @@ from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.names import Alignment
 
 NORM_TOLERANCE: Final = 1e-3
-_TERM_WIDTH: Final = 16
 _OBS_ACTIONS: Final = OBS + names.DATASET_ACTIONS
 
 
@@ -186,89 +184,38 @@ def quaternions(subject: Subject) -> Iterator[Finding]:
 
 @check("demos-obs-actions", stage=STAGE, title="obs/actions agrees with actions", blocking=False)
 def obs_actions(subject: Subject) -> Iterator[Finding]:
-    """The top-level actions are the truth; IsaacLab's obs/actions is the previous row."""
+    """The top-level actions are the truth; IsaacLab's obs/actions is the row before."""
     facts = facts_of(subject)
-    both = [(d, d.actions, d.datasets[_OBS_ACTIONS]) for d in facts.demos if _OBS_ACTIONS in d.datasets]
-    for demo, top, inner in both:
-        place = facts.place(demo.name, _OBS_ACTIONS)
-        message = "obs/actions is not actions; the top-level actions are the truth"
-        if top is None or (top.shape or ())[1:] != (inner.shape or ())[1:]:
-            got, expected = f"shape {inner.shape}", shown(None if top is None else top.shape)
+    both = [demo for demo in facts.demos if demo.obs_actions_agree is not None]
+    for demo in both:
+        if not demo.obs_actions_agree:
+            message = "obs/actions is not actions, nor the row before; the top-level actions are the truth"
+            inner, top = demo.datasets[_OBS_ACTIONS], demo.actions
+            got, expected = f"shape {inner.shape}", f"actions {shown(top and top.shape)}"
+            place = facts.place(demo.name, _OBS_ACTIONS)
             yield Finding("demos-obs-actions", Severity.WARN, message, place, got, expected)
-        elif top.head is not None and inner.head is not None and not _same_or_previous(inner.head, top.head):
-            got = f"other values within the first {len(inner.head)} rows"
-            yield Finding(
-                "demos-obs-actions", Severity.WARN, message, place, got, "the row or the one before"
-            )
     if both:
         subject.count(len(both), len(both), "demos")
 
 
-def _same_or_previous(inner: NDArray[Any], top: NDArray[Any]) -> bool:
-    rows = min(len(inner), len(top))
-    if rows < 2:
-        return True
-    return np.allclose(inner[:rows], top[:rows]) or np.allclose(inner[1:rows], top[: rows - 1])
-
-
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """One obs term that is a slice of one state column, one row apart."""
-
-    alignment: Alignment
-    term: str
-    state: str
-
-
 @check("demos-alignment", stage=STAGE, title="obs_alignment is what obs and states show")
 def alignment(subject: Subject) -> Iterator[Finding]:
-    """Where an obs term equals a slice of the states one row later or earlier, exactly.
-
-    obs[t + 1] = states[t]: observed before the action, states recorded after it (IsaacLab).
-    obs[t] = states[t + 1]: observed after the action, states recorded before it (LIBERO).
-    """
-    facts, told = facts_of(subject), 0
-    for demo in facts.demos:
-        evidence = list(_evidence(demo))
-        told += bool(evidence)
+    """Where an obs term equals a run of columns of the states one row later or earlier, exactly."""
+    facts = facts_of(subject)
+    told = [demo for demo in facts.demos if demo.slices]
+    for demo in told:
         stated = demo.attributes.get(names.ATTR_OBS_ALIGNMENT)
-        against = [e for e in evidence if e.alignment.value != stated]
+        against = [s for s in demo.slices if s.alignment.value != stated]
         if against and stated is not None:
-            one = against[0]
-            relation = "[t + 1] = " if one.alignment is Alignment.BEFORE_ACTION else "[t] = "
-            later = "[t]" if one.alignment is Alignment.BEFORE_ACTION else "[t + 1]"
+            one, late = against[0], against[0].alignment is Alignment.AFTER_ACTION
+            equal = f"{one.term}{'[t]' if late else '[t + 1]'} = {one.state}{'[t + 1]' if late else '[t]'}"
             message = "observations and states show another alignment than the one recorded"
-            got = f"{one.term}{relation}{one.state}{later}, so {one.alignment.value}"
             place = facts.place(demo.name, f"@{names.ATTR_OBS_ALIGNMENT}")
+            got = f"{equal}, so {one.alignment.value}"
             yield Finding("demos-alignment", Severity.ERROR, message, place, got, shown(stated))
-    subject.measures["alignment_told"] = float(told)
-    if not told:
-        message = "no observation is a slice of the states, so the data cannot tell the alignment"
+    subject.measures["demos_that_tell"] = float(len(told))
+    if told:
+        subject.count(len(told), len(facts.demos), "demos")
+    else:
+        message = "no observation is a run of state columns, so the data cannot tell the alignment"
         yield Finding("demos-alignment", Severity.INFO, message, facts.place())
-
-
-def _evidence(demo: DemoFacts) -> Iterator[_Evidence]:
-    states = {p: d.head for p, d in demo.datasets.items() if p.split("/", 1)[0] == STATES}
-    for path, dataset in demo.below(names.GROUP_OBS).items():
-        obs = dataset.head
-        if obs is None or len(obs) < 4 or not 2 <= obs.shape[1] <= _TERM_WIDTH or dataset.dtype.kind != "f":
-            continue
-        for state, head in states.items():
-            if head is None:
-                continue
-            rows = min(len(obs), len(head))
-            before = _is_slice(obs[1:rows], head[: rows - 1])
-            after = _is_slice(obs[: rows - 1], head[1:rows])
-            if before != after:
-                found = Alignment.BEFORE_ACTION if before else Alignment.AFTER_ACTION
-                yield _Evidence(found, path, state)
-
-
-def _is_slice(term: NDArray[Any], states: NDArray[Any]) -> bool:
-    """True when the moving term is a run of columns of the states, in every row."""
-    width = term.shape[1]
-    if (term == term[0]).all():
-        return False
-    # The last row's first value finds the few places where the slice may begin.
-    starts = np.flatnonzero(states[-1, : max(0, states.shape[1] - width + 1)] == term[-1, 0])
-    return any(np.array_equal(states[:, s : s + width], term) for s in starts)

@@ -21,6 +21,7 @@ RECIPE: Final = {
     "options": {"conventions": {"quaternions": [{"path": "*_quat", "starts": [0], "order": None}]}},
 }
 SHA: Final = "ab" * 32
+ROOT_POSE: Final = np.array([[1, 2, 3, 0, 0, 0, 1]], np.float32)
 
 
 def column(array: NDArray[Any]) -> Column:
@@ -50,7 +51,7 @@ def episode(index: int = 0, length: int = 20, **changes: Any) -> Episode:
         "name": f"demo_{index}",
         "length": length,
         "columns": {path: ArrayColumn(a) for path, a in columns.items()},
-        "extras": {"initial_state/articulation/robot/root_pose": ArrayColumn(np.ones((1, 7), np.float32))},
+        "extras": {"initial_state/articulation/robot/root_pose": ArrayColumn(ROOT_POSE)},
         "attributes": {"model_file": "<mujoco/>", "init_state": np.arange(5.0)},
         "success": True,
         "seed": 7,
