@@ -5,6 +5,7 @@ What is not here: any part of it.
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import trajpipe
 REPOSITORY = Path(__file__).resolve().parent.parent
 HEAVY = ("dagster", "torch", "h5py", "numpy", "pyarrow", "pandas", "av", "mujoco", "matplotlib", "pydantic")
 
+OPTIONAL = {"torch", "mujoco"}  # imported inside functions; an error names the extra or package
+
 
 def imported_by(code: str) -> set[str]:
     """Top-level modules that a fresh interpreter has imported after running the code."""
@@ -26,6 +29,13 @@ def imported_by(code: str) -> set[str]:
         [sys.executable, "-c", f"{code}\n{show}"], check=True, capture_output=True, text=True, cwd=REPOSITORY
     )
     return set(out.stdout.splitlines()[-1].split())
+
+
+def imported_names(node: ast.AST) -> list[str]:
+    """Modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
@@ -72,6 +82,23 @@ def test_every_requirement_has_an_exact_version_in_constraints() -> None:
     lines = [x for x in (REPOSITORY / "constraints.txt").read_text().splitlines() if not x.startswith("#")]
     assert all(re.fullmatch(r"[a-z0-9-]+==[^=*]+", line) for line in lines)
     assert wanted <= {line.partition("==")[0] for line in lines}
+
+
+def test_everything_that_the_package_imports_is_required_by_it() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    required = {re.split(r"[^A-Za-z0-9_.-]", t)[0].lower() for t in project["dependencies"]}
+    modules_of = {"pillow": "PIL", "pyyaml": "yaml"}
+    known = {modules_of.get(name, name.replace("-", "_")) for name in required} | {
+        "trajpipe",
+        "pydantic_core",
+    }
+    imported = {
+        name.partition(".")[0]
+        for path in (REPOSITORY / "trajpipe").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in imported_names(node)
+    }
+    assert imported - known - OPTIONAL - sys.stdlib_module_names == set()
 
 
 def test_all_dagster_packages_are_of_one_release() -> None:

@@ -1,4 +1,4 @@
-"""`trajpipe run` killed with SIGKILL at random moments of each stage: outputs stay whole, the next run finishes.
+"""`trajpipe run` killed with SIGKILL in the midst of each stage: outputs stay whole, the next run finishes.
 
 What is not here: the atomic writes below it (test_atomic) and failures without a kill (test_run).
 """
