@@ -68,14 +68,16 @@ def _attributes_of(facts: FileFacts, demo: DemoFacts) -> Iterator[Finding]:
             yield finding(name, f"{name} must be a SHA-256", "64 lower-case hex digits")
     if not isinstance(value.get(names.ATTR_TASK), str):
         yield finding(names.ATTR_TASK, "task must be text, empty when there is none", "text")
+    if names.ATTR_SEED in value and type(value[names.ATTR_SEED]) is not int:
+        yield finding(names.ATTR_SEED, "a seed is an integer", "int")
     alignment = value.get(names.ATTR_OBS_ALIGNMENT)
+    if alignment is None and not demo.below(names.GROUP_OBS):
+        return
     if alignment is None:
         message = "nobody declared whether obs precede or follow the action; declare `alignment`"
         yield finding(names.ATTR_OBS_ALIGNMENT, message, " or ".join(alignments), Severity.WARN)
     elif alignment not in alignments:
         yield finding(names.ATTR_OBS_ALIGNMENT, "the alignment is one of two", " or ".join(alignments))
-    if names.ATTR_SEED in value and type(value[names.ATTR_SEED]) is not int:
-        yield finding(names.ATTR_SEED, "a seed is an integer", "int")
 
 
 @check("demos-content-hash", stage=STAGE, title="content_sha256 is the hash of the demo's datasets")

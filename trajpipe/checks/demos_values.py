@@ -83,7 +83,8 @@ def action_range(subject: Subject) -> Iterator[Finding]:
     subject.count(len(same), len(facts.demos), "demos")
     if not same:
         return
-    low, high = np.fmin.reduce([r[0] for r in same]), np.fmax.reduce([r[1] for r in same])
+    # + 0.0 turns -0 into 0, which reads better.
+    low, high = np.fmin.reduce([r[0] for r in same]) + 0.0, np.fmax.reduce([r[1] for r in same]) + 0.0
     subject.measures |= {"action_min": float(np.min(low)), "action_max": float(np.max(high))}
     declared = _declared_actions(subject, facts)
     bounds = _bounds(declared, len(low))
