@@ -38,7 +38,8 @@ def reading(place: object) -> Iterator[None]:
     """
     try:
         yield
-    except TrajpipeError:
+    except TrajpipeError as error:
+        error.place = place if error.place is None else error.place
         raise
     except _H5PY_ERRORS as error:
         got = f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -24,7 +24,8 @@ from trajpipe.store.columns import ColumnSpec, Compression
 class EncodeQueue:
     """Chunks being compressed by worker threads, written in the order in which they were handed in.
 
-    The queue is drained by length alone, never by what is ready: the same input gives the same file.
+    The queue is drained by length alone, never by what is ready or by how many threads there are: the same
+    input gives the same file.
 
     Args:
         threads: Worker threads; 0 compresses in the caller.
@@ -34,14 +35,11 @@ class EncodeQueue:
     def __init__(self, threads: int = 2, depth: int = 3) -> None:
         self._pool = ThreadPoolExecutor(threads, "store-encode") if threads else None
         self._depth = depth
-        self._flying: deque[tuple[Future[list[bytes]], Callable[[list[bytes]], None]]] = deque()
+        self._flying: deque[tuple[Callable[[], list[bytes]], Callable[[list[bytes]], None]]] = deque()
 
     def put(self, encode: Callable[[], list[bytes]], write: Callable[[list[bytes]], None]) -> None:
         """Encode in a worker, write in the caller's thread once it is its turn."""
-        if self._pool is None:
-            write(encode())
-            return
-        self._flying.append((self._pool.submit(encode), write))
+        self._flying.append((encode if self._pool is None else self._pool.submit(encode).result, write))
         while len(self._flying) > self._depth:
             self._take()
 
@@ -51,8 +49,8 @@ class EncodeQueue:
             self._take()
 
     def _take(self) -> None:
-        future, write = self._flying.popleft()
-        write(future.result())
+        encoded, write = self._flying.popleft()
+        write(encoded())
 
     def close(self) -> None:
         """Forget what is in flight and end the workers."""
