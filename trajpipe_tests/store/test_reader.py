@@ -111,11 +111,7 @@ def test_a_large_side_table_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["ep_len"], file["ep_offset"], file["a"] = [2], [0], [1, 2]
         file["__manifest__"] = np.frombuffer(
-            b"schema_version=1
-n_rows=2
-n_episodes=1
-column=a:int64
-", np.uint8
+            b"schema_version=1\nn_rows=2\nn_episodes=1\ncolumn=a:int64\n", np.uint8
         )
         file["mean"] = np.zeros(100)
     with TrajectoryStore(tmp_path / "x.h5") as store:
