@@ -5,10 +5,8 @@ What is not here: Dagster's way of running the same stages, see `trajpipe.defs`.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +22,7 @@ from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult, blocked, failed_plainly
+from trajpipe.pipeline.workers import in_workers
 
 STAGES: Final = (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
 Watch = Callable[[StageResult], None]
@@ -192,21 +191,16 @@ def _ingest_all(
 
 def _in_workers(plans: Sequence[IngestPlan], jobs: int, force: bool) -> Iterator[StageResult]:
     """Results in the order of the plans; a worker that dies fails its own recording alone."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures: list[Future[StageResult]] = [pool.submit(ingest, plan, force=force) for plan in plans]
-        try:
-            for plan, future in zip(plans, futures, strict=True):
-                wait([future], return_when=FIRST_COMPLETED)
-                error = future.exception()
-                if error is None:
-                    yield future.result()
-                elif isinstance(error, Exception):
-                    yield failed_plainly(plan.dataset, Stage.DEMOS, plan.key, plan.target, error)
-                else:
-                    raise error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    calls = [((plan,), {"force": force}) for plan in plans]
+    with in_workers(jobs, ingest, calls) as futures:
+        for plan, future in zip(plans, futures, strict=True):
+            error = future.exception()
+            if error is None:
+                yield future.result()
+            elif isinstance(error, Exception):
+                yield failed_plainly(plan.dataset, Stage.DEMOS, plan.key, plan.target, error)
+            else:
+                raise error
 
 
 def build_dataset_store(

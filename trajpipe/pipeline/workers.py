@@ -1,0 +1,78 @@
+"""Worker processes that can be stopped: they finish cleaning up, say nothing, and leave no half-written file.
+
+Ctrl-C reaches every process of a terminal; here only the parent acts on it and asks its workers to stop.
+What is not here: what the workers do, see `run.py`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Any, Final, NoReturn, TypeVar
+
+Result = TypeVar("Result")
+_EXIT_STOPPED: Final = 128 + signal.SIGTERM
+
+
+class _Stopped(SystemExit):
+    """The parent asked this worker to stop: unwinds the task, so that its temporaries are removed."""
+
+
+@contextmanager
+def in_workers(
+    jobs: int, function: Callable[..., Result], calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]
+) -> Iterator[list[Future[Result]]]:
+    """Futures of calls run in spawned processes; leaving the block early stops the workers.
+
+    Args:
+        jobs: Number of processes.
+        function: A module-level function.
+        calls: Positional and keyword arguments of each call; all must pickle.
+    """
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    own: set[BaseProcess] = set()
+    try:
+        with _interrupts_held():
+            futures = [pool.submit(_call, function, args, keywords) for args, keywords in calls]
+            own = set(multiprocessing.active_children()) - others
+        yield futures
+    except BaseException:
+        for process in own:
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """SIGINT waits while processes are started; they inherit the mask, and so never see a Ctrl-C."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGTERM, _stop)
+
+
+def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Stopped(_EXIT_STOPPED)
+
+
+def _call(function: Callable[..., Result], args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
+    """Run one call; a worker that was asked to stop ends here, without taking another."""
+    try:
+        return function(*args, **keywords)
+    except _Stopped:
+        os._exit(_EXIT_STOPPED)
