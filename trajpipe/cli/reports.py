@@ -6,7 +6,7 @@ What is not here: their JSON form, which they have themselves; stage results, se
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -70,15 +70,14 @@ def render_findings(result: CheckResult) -> Iterator[RenderableType]:
         yield Text(f"  … {more:,} more {severity.value} {code}{printable(where)}", style="dim")
 
 
-def render_finding(finding: Finding) -> Text:
-    """One finding: severity, code, place, message, got, expected."""
-    text = Text(overflow="fold")
-    text.append(f"{finding.severity.value.upper():<5} ", style=_STYLES[finding.severity])
-    text.append(f"{finding.code}  ", style="bold")
-    text.append(f"{printable(str(finding.place))}\n", style="cyan")
-    text.append(f"      {printable(finding.message)}")
+def render_finding(finding: Finding) -> RenderableType:
+    """One finding: severity, code, place; below it, indented, message, got, expected."""
+    head = Text(overflow="fold")
+    head.append(f"{finding.severity.value.upper():<5} ", style=_STYLES[finding.severity])
+    head.append(f"{finding.code}  ", style="bold")
+    head.append(printable(str(finding.place)), style="cyan")
+    body = Text(printable(finding.message), overflow="fold")
     for key, value in (("got", finding.got), ("expected", finding.expected)):
         if value is not None:
-            text.append(f"\n      {key:<9}", style="dim")
-            text.append(printable(value))
-    return text
+            body.append(f"\n{key:<9}", style="dim").append(printable(value))
+    return Group(head, Padding(body, (0, 0, 0, 6)))

@@ -5,6 +5,7 @@ What is not here: running stages, see `trajpipe.pipeline`; check reports, see `t
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,10 +14,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from trajpipe.cli.formatting import seconds, size
+from trajpipe.cli.formatting import listed, seconds, size
 from trajpipe.cli.reports import render_finding, render_findings
 from trajpipe.cli.terminal import cell, printable, table
-from trajpipe.core.findings import Severity
+from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Ledger, Rejection
 from trajpipe.core.names import Stage
 from trajpipe.pipeline.results import StageResult, Status
@@ -31,21 +32,27 @@ _STATUS_STYLES: Final = {
 _ORDER: Final = (Severity.ERROR, Severity.WARN, Severity.INFO)
 
 
-def render_results(results: Sequence[StageResult]) -> Iterator[RenderableType]:
-    """A table of stages; then rejected episodes with reasons, failures, and what was repaired or noticed."""
+def render_results(results: Sequence[StageResult], *, full: bool = False) -> Iterator[RenderableType]:
+    """A table of stages; then rejected episodes with reasons, failures, and what was repaired or noticed.
+
+    Args:
+        results: Of one run.
+        full: Every finding in full, those of unchanged outputs too; else one line or two per code.
+    """
     rows = table(
         *("dataset", "stage", "output", "status", "episodes", "rows", "size", "seconds", "checks"),
         right=("episodes", "rows", "size", "seconds"),
     )
-    last = None
-    for result in results:
-        shown = result.dataset if result.dataset != last else ""
-        last = result.dataset
-        rows.add_row(cell(shown, "bold"), *_row(result))
+    datasets = list(dict.fromkeys(r.dataset for r in results))
+    for name in datasets:
+        shown = name
+        for result in (r for r in results if r.dataset == name):
+            rows.add_row(cell(shown, "bold"), *_row(result))
+            shown = ""
     yield rows
     yield from render_rejections(results)
     yield from render_failures(results)
-    yield from _findings(results)
+    yield from _findings(results, full=full)
 
 
 def is_there(result: StageResult) -> bool:
@@ -118,36 +125,70 @@ def render_failures(results: Sequence[StageResult]) -> Iterator[RenderableType]:
         yield Padding(Group(*lines) if lines else Text(printable(f"  {result.error}")), (0, 0, 0, 2))
 
 
-def _findings(results: Sequence[StageResult]) -> Iterator[RenderableType]:
-    """Errors, warnings, then repairs and facts of the outputs that are there, the worst first."""
-    found = [(r, c, f) for r in results if is_there(r) for c in r.checks.results for f in c.findings]
-    if not found:
+def _findings(results: Sequence[StageResult], *, full: bool) -> Iterator[RenderableType]:
+    """What was found in the outputs that are there: errors, then warnings, then repairs and facts.
+
+    Facts of unchanged outputs were told when they were built; they are left out unless all is asked for.
+    """
+    title = Text("\nFindings", style="bold cyan")
+    for severity in _ORDER:
+        for result in results:
+            told = full or severity is not Severity.INFO or result.status is Status.BUILT
+            own = [f for c in result.checks.results for f in c.findings if f.severity is severity]
+            if own and told and is_there(result):
+                if title:
+                    yield title
+                    title = Text()
+                yield Text(f"  {name_of(result)}", style="bold", overflow="fold")
+                yield Padding(Group(*_told(result, severity, own, full)), (0, 0, 0, 4))
+
+
+def _told(
+    result: StageResult, severity: Severity, findings: Sequence[Finding], full: bool
+) -> Iterator[RenderableType]:
+    """Findings of one severity: each in full, or the first of a code with the places of the others."""
+    if full:
+        yield from (render_finding(f) for f in findings)
         return
-    yield Text("\nFindings", style="bold cyan")
-    ordered = sorted(found, key=lambda item: _ORDER.index(item[2].severity))
-    last: StageResult | None = None
-    for result, _, finding in ordered[:MAX_LISTED]:
-        if result is not last:
-            yield Text(f"  {name_of(result)}", style="bold", overflow="fold")
-            last = result
-        yield Padding(render_finding(finding), (0, 0, 0, 4))
-    total = sum(len(c.findings) for r in results if is_there(r) for c in r.checks.results)
-    if total > min(len(ordered), MAX_LISTED):
-        yield Text(
-            f"  … {total - min(len(ordered), MAX_LISTED):,} more of these: --json has all that are kept"
-        )
+    numbers: Counter[str] = Counter()
+    for check in result.checks.results:
+        for (code, found, _), number in check.findings.counts.items():
+            numbers[code] += number if found is severity else 0
+    for code in dict.fromkeys(f.code for f in findings):
+        alike = [f for f in findings if f.code == code]
+        yield render_finding(alike[0])
+        if numbers[code] > 1:
+            others = list(dict.fromkeys(_apart(f, alike[0]) for f in alike[1:]))
+            more = f"… {numbers[code] - 1:,} more" + (f": {listed(others, 6)}" if others else "")
+            yield Padding(Text(printable(more), style="dim", overflow="fold"), (0, 0, 0, 6))
 
 
-def closing_line(results: Sequence[StageResult], duration: float) -> str:
+def _apart(finding: Finding, first: Finding) -> str:
+    """What tells a finding from the first of its code."""
+    here, there = finding.place, first.place
+    parts = [
+        (here.column, there.column),
+        (here.demo, there.demo),
+        (here.file, there.file),
+        (finding.got, first.got),
+    ]
+    return next((str(own) for own, other in parts if own is not None and own != other), str(here))
+
+
+def closing_line(
+    results: Sequence[StageResult], duration: float, outputs: Sequence[StageResult] | None = None
+) -> str:
     """`read 12 · written 10 · rejected 2 (1 nan-action, 1 too-short) · 34 MB · 3.1 s`.
 
     Args:
         results: Of one run; the first stage among them is the one that is counted.
         duration: Wall time, seconds.
+        outputs: Those whose sizes are summed; all when None.
     """
     first = next((s for s in Stage if any(r.stage is s for r in results)), None)
     ledger = Ledger.joined(r.ledger for r in results if r.stage is first)
-    return f"{ledger.summary()} · {size(sum(r.bytes for r in results))} · {seconds(duration)}"
+    total = sum(r.bytes for r in (results if outputs is None else outputs))
+    return f"{ledger.summary()} · {size(total)} · {seconds(duration)}"
 
 
 def shown_path(path: Path) -> str:

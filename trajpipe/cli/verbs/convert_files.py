@@ -168,7 +168,10 @@ def _show(results: "Sequence[StageResult]", destination: Path, duration: float, 
     )
     if terminal.json:
         return
-    terminal.print(*render_results(results), "", closing_line(results, duration))
+    made = [r for r in results if r.path.is_relative_to(destination)]
+    terminal.print(
+        *render_results(results, full=terminal.verbose > 0), "", closing_line(results, duration, made)
+    )
     if there:
         terminal.print(shown_path(destination))
         if not terminal.quiet:

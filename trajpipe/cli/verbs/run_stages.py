@@ -156,7 +156,7 @@ def show_run(project: "Project", result: "RunResult", terminal: Terminal) -> Non
     terminal.document(document)
     if terminal.json:
         return
-    terminal.print(*render_results(result.results), "")
+    terminal.print(*render_results(result.results, full=terminal.verbose > 0), "")
     if not result.results:
         terminal.print("nothing to do: the datasets have no recordings")
     elif all(r.status.value == "unchanged" for r in result.results):
@@ -190,8 +190,19 @@ def next_commands(project: "Project", result: "RunResult") -> list[str]:
         commands += [f"trajpipe inspect {shown_path(path)}" for path in paths]
     missing = [s for s in Stage if s is not Stage.RAW and not any(r.stage is s for r in result.results)]
     if there and not failed and missing:
-        commands.append(f"trajpipe run {there[-1].dataset}")
-    if there:
-        commands.append(f"trajpipe inspect {shown_path(there[-1].path)}")
-        commands.append(f"trajpipe check {shown_path(there[-1].path)}")
+        commands.append(f"trajpipe run{_at(project)} {there[-1].dataset}")
+    if len({r.dataset for r in there}) == 1:
+        output = shown_path(there[-1].path)
+        commands += [f"trajpipe inspect {output}", f"trajpipe check {output}"]
+    elif there:
+        commands += [f"trajpipe list{_at(project)}", f"trajpipe check {shown_path(there[-1].path.parent)}"]
     return commands or ["trajpipe list"]
+
+
+def _at(project: "Project") -> str:
+    """The option that names the catalogue, where it is not found by itself."""
+    from trajpipe.cli.results import shown_path
+    from trajpipe.pipeline.project import default_catalogue
+
+    path = project.catalogue.path
+    return "" if path.absolute() == default_catalogue().absolute() else f" --catalogue {shown_path(path)}"
