@@ -1,4 +1,4 @@
-"""Worker processes: results, errors and deaths stay with their own call; stopping is quick, clean and quiet."""
+"""Worker processes: results, errors and deaths stay with their call; stopping is quick, clean and quiet."""
 
 from __future__ import annotations
 
@@ -58,13 +58,20 @@ def test_a_death_is_an_error_of_the_call() -> None:
         assert isinstance(futures[0].exception(), BrokenProcessPool)
 
 
-def test_leaving_the_block_with_an_error_stops_the_workers_at_once(tmp_path: Path) -> None:
+def hold_until_both_began(folder: Path) -> None:
+    """Start calls that hold a temporary each, wait for two of them, then fail."""
     began = time.monotonic()
-    with pytest.raises(KeyError), in_workers(2, hold, [((str(tmp_path),), {})] * 4):
-        while len(list(tmp_path.iterdir())) < 2:
+    with in_workers(2, hold, [((str(folder),), {})] * 4):
+        while len(list(folder.iterdir())) < 2:
             assert time.monotonic() - began < 60
             time.sleep(0.02)
         raise KeyError("stop")
+
+
+def test_leaving_the_block_with_an_error_stops_the_workers_at_once(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyError):
+        hold_until_both_began(tmp_path)
     assert time.monotonic() - began < 60
     assert list(tmp_path.iterdir()) == []
 
