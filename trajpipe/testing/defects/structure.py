@@ -145,8 +145,8 @@ def wrong_dtype(opened: Opened) -> Injection:
     """Numbers that went through a CSV file."""
     demo = opened.a_demo()
     path = opened.float_terms(demo)[0]
-    replace(demo, path, demo[path][...].astype("S16"))
-    return opened.hit(demo, path, detail="S16")
+    replace(demo, path, demo[path][...].astype("S32"))
+    return opened.hit(demo, path, detail="S32")
 
 
 @defect("integer-actions", "the actions of every demo are integers: their fractions are gone")
