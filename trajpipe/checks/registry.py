@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -211,9 +212,15 @@ def checks_of(stage: str) -> list[Check]:
     """All checks of a stage in order of registration; built-in ones first, then installed packages'."""
     for module in _BUILT_IN.get(stage, ()):
         importlib.import_module(module)
+    _load_installed()
+    return [c for (s, _), c in _REGISTRY.items() if s == stage]
+
+
+@cache
+def _load_installed() -> None:
+    """Import the installed packages' checks, once per process: reading metadata is slow."""
     for point in entry_points(group=ENTRY_POINTS):
         point.load()
-    return [c for (s, _), c in _REGISTRY.items() if s == stage]
 
 
 def run_checks(

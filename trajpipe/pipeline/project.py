@@ -48,6 +48,7 @@ class Project:
     catalogue: Catalogue
     _recordings: dict[str, list[Recording]] = field(default_factory=dict)
     _splits: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    _labels: dict[str, Counter[str]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, catalogue: Path | None = None, root: Path | None = None) -> Project:
@@ -98,9 +99,13 @@ class Project:
     def demos_path(self, recording: Recording) -> Path:
         """`demos/<source>_<task>.hdf5`, with `__<recording>` when the task has more than one recording."""
         own = self._label(recording)
-        alike = [r for r in self.recordings(recording.dataset) if self._label(r) == own]
-        tail = "" if len(alike) == 1 else f"__{recording.key}"
+        tail = "" if self._label_counts(recording.dataset)[own] == 1 else f"__{recording.key}"
         return self.root / names.FOLDER_DEMOS / f"{own}{tail}.hdf5"
+
+    def _label_counts(self, name: str) -> Counter[str]:
+        if name not in self._labels:
+            self._labels[name] = Counter(self._label(r) for r in self.recordings(name))
+        return self._labels[name]
 
     def _label(self, recording: Recording) -> str:
         tag = recording.entry.tag or names.tag_of_file_name(recording.path.stem).value

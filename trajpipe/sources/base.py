@@ -9,6 +9,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -98,13 +99,19 @@ def register(source: Source) -> Source:
 
 def sources() -> dict[str, Source]:
     """All sources by kind: built-in ones, then those of installed packages (entry points)."""
+    _load_all()
+    return dict(sorted(_REGISTRY.items()))
+
+
+@cache
+def _load_all() -> None:
+    """Import the built-in sources and the installed packages', once per process: reading metadata is slow."""
     for module in _BUILT_IN:
         importlib.import_module(module)
     for point in entry_points(group=ENTRY_POINTS):
         if point.name not in _REGISTRY:
             loaded = point.load()
             register(loaded() if isinstance(loaded, type) else loaded)
-    return dict(sorted(_REGISTRY.items()))
 
 
 def source(kind: str) -> Source:

@@ -8,6 +8,7 @@ What is not here: remapping states into another scene's joint order; raw teleope
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar, Final
 
 import numpy as np
@@ -36,6 +37,10 @@ class LiberoSource(DemoSource):
     title = "LIBERO demonstrations (<task>_demo.hdf5)"
     globs = ("*_demo.hdf5", "*.hdf5")
     default_fps: ClassVar[int | None] = 20
+
+    def task_name(self, path: Path) -> str | None:
+        """The file name without `_demo`: one recording is one task."""
+        return path.stem.removesuffix("_demo")
 
     def defaults(self, _recording: Recording, _options: ReadOptions, /) -> Defaults:
         """Bottom row first, obs after the action."""

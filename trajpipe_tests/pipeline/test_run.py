@@ -276,12 +276,12 @@ def test_unknown_names_are_refused_with_the_known_ones(make_project: MakeProject
         RunOptions(jobs=0)
 
 
-def test_two_datasets_that_would_write_one_file_are_refused(make_project: MakeProject) -> None:
-    second = CATALOGUE.splitlines()[2:]
-    double = CATALOGUE + "\n".join(["  other:", "    task_name: lift", *second[1:]]) + "\n"
-    project = make_project(1, catalogue=double)
-    with pytest.raises(CatalogueError, match=r"scripted_lift\.hdf5.*lift/take_00 and other/take_00"):
-        run(project)
+def test_two_datasets_that_would_write_one_file_are_refused(tmp_path: Path) -> None:
+    write_recording("libero", tmp_path / "raw/open_it_demo.hdf5", episodes=1, rows=(4, 4), cameras=())
+    entry = "    raw: [{kind: libero, glob: raw/*.hdf5}]\n"
+    (tmp_path / "datasets.yaml").write_text(f"version: 1\ndatasets:\n  one:\n{entry}  two:\n{entry}")
+    with pytest.raises(CatalogueError, match=r"unknown_open_it\.hdf5.*one/open_it_demo and two/open_it_demo"):
+        run(Project.open(tmp_path / "datasets.yaml"))
 
 
 def test_splits_are_written_to_every_stage(make_project: MakeProject) -> None:
