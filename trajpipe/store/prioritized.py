@@ -56,11 +56,13 @@ class SumTree:
         node = rows + self.capacity
         difference = values - self._before(rows, values, node)
         self.nodes[node] = values
-        for level in range(self._full_levels + self._ragged):
+        if self._ragged:
+            # deeper leaves come up to the others' level first: every sum then gets its additions in order
+            deep = node >> (self._full_levels + 1) != 0
+            node = np.where(deep, node >> 1, node)
+            np.add.at(self.nodes, node[deep], difference[deep])
+        for _ in range(self._full_levels):
             node = node >> 1
-            if self._ragged and level == self._full_levels:
-                # only leaves of the deepest level are this far from the root
-                node, difference = node[node > 0], difference[node > 0]
             np.add.at(self.nodes, node, difference)
 
     def _before(
