@@ -176,10 +176,10 @@ def candidate_starts(path: str, trailing: tuple[int, ...], rows: NDArray[Any]) -
 
     Args:
         path: Dataset path below the demo.
-        trailing: Its shape without the row axis; rotation and pose matrices are never candidates.
+        trailing: Its shape without the row axis; 4x4 pose matrices are never candidates.
         rows: (N, D) sampled rows, D the last axis.
     """
-    if len(trailing) > 1 and trailing[-1] in (3, 4) and trailing[-2] in (3, 4):
+    if _are_poses(trailing, rows):
         return []
     width, starts, start = rows.shape[-1], list[int](), 0
     while start + 4 <= width:
@@ -192,6 +192,11 @@ def candidate_starts(path: str, trailing: tuple[int, ...], rows: NDArray[Any]) -
         return starts
     # A 7-wide "pose" without a unit span anywhere is a joint pose: not asked about.
     return list(range(0, width, 4)) if width % 4 == 0 else []
+
+
+def _are_poses(trailing: tuple[int, ...], rows: NDArray[Any]) -> bool:
+    """True for 4x4 pose matrices: their last row is 0 0 0 1, a unit norm that means nothing."""
+    return trailing[-2:] == (4, 4) and bool(np.all(rows[3::4] == (0, 0, 0, 1)))
 
 
 def _looks_unit(spans: NDArray[Any]) -> bool:
