@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trajpipe.core.episode import check_rows
 from trajpipe.core.errors import SchemaError, UnreadableError
 from trajpipe.core.findings import Place
+from trajpipe.hdf5.inflate import read_inflated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,8 @@ class HDF5Column:
         """
         check_rows(start, stop, self.shape[0])
         try:
-            rows = self.dataset[start:stop]
+            rows = read_inflated(self.dataset, start, stop)
+            rows = self.dataset[start:stop] if rows is None else rows
         except OSError as error:
             raise UnreadableError(
                 "stored bytes cannot be read",
