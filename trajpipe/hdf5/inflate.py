@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 # Below this HDF5's chunk cache is faster, for small reads come back to the same chunk.
 LEAST_BYTES: Final = 128 << 10
-_BROKEN: Final[type[Exception]] = isal_zlib.IsalError
+_BROKEN: Final[type[Exception]] = isal_zlib.IsalError  # type: ignore[assignment]  # the stub declares an instance
 
 
 def read_inflated(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any] | None:
