@@ -84,7 +84,7 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
             "a demo has at least one action",
             place=recording.place(name, names.DATASET_ACTIONS),
             got="0 rows" if length == 0 else "no dataset of that name",
-            code=names.Reason.NO_ACTIONS,
+            code=names.Reason.NO_ACTIONS.value,
         )
     out, found = DemoColumns(length), dict[str, Column]()
     for path, dataset in datasets_below(demo).items():
@@ -159,7 +159,7 @@ def _of_length(reading: ColumnReading, demo: str, path: str, column: Column, len
         got=f"{rows} rows",
         expected=f"{length} rows",
         hint=hint,
-        code=names.Reason.RAGGED,
+        code=names.Reason.RAGGED.value,
     )
 
 

@@ -76,14 +76,14 @@ class LiberoSource(DemoSource):
         recorded = reading.recording.demo(name).attrs.get(_INIT_STATE)
         if states is None or recorded is None:
             return
-        width, expected = states.shape[1:], (int(np.size(recorded)),)
-        if width != expected:
+        width, expected = int(np.prod(states.shape[1:])), int(np.size(recorded))
+        if len(states.shape) != 2 or width != expected:
             raise SchemaError(
                 "a row of states is as wide as init_state",
                 place=reading.recording.place(name, "states"),
                 got=f"{width} values",
                 expected=f"{expected} values",
-                code=names.Reason.BAD_EPISODE,
+                code=names.Reason.BAD_EPISODE.value,
             )
 
     def streams(self, columns: Mapping[str, Column], /) -> Streams | None:
