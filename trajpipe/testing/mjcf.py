@@ -56,7 +56,7 @@ def tabletop_model(scene: Scene, *, fixtures_first: bool = False) -> str:
         fixtures_first: Another scene's order: robot, fixtures, objects.
     """
     objects = [_free_body(scene, index) for index in range(len(scene.names))]
-    fixtures = [_cabinet(), _stove()]
+    fixtures = [_cabinet(scene), _stove()]
     return _model(
         fixtures + objects if fixtures_first else objects + fixtures, "Libero_Tabletop_Manipulation"
     )
@@ -173,8 +173,9 @@ def _free_body(scene: Scene, index: int) -> str:
     )
 
 
-def _cabinet() -> str:
-    place = np.add(ROBOT_BASE, (scenes.CABINET[0], scenes.CABINET[1], 0.0))
+def _cabinet(scene: Scene) -> str:
+    at = scenes.CABINET if scene.cabinet is None else scene.cabinet
+    place = np.add(ROBOT_BASE, (at[0], at[1], 0.0))
     lines = [f'    <body name="wooden_cabinet_1_main" pos="{_floats(place)}">']
     for joint, height in zip(SLIDES, reversed(scenes.DRAWER_HEIGHTS), strict=True):
         lines += [

@@ -39,6 +39,7 @@ class Scene:
         yaws: (N,) rad.
         target: Index of the object to grasp.
         goal: (3,) m: where its centre ends; None for `pull` and `lift`.
+        cabinet: (2,) m: where the cabinet stands, a little elsewhere in each episode; None = there is none.
         handle: (3,) m: where `pull` grasps.
     """
 
@@ -48,6 +49,7 @@ class Scene:
     yaws: Array
     target: int = 0
     goal: Array | None = None
+    cabinet: Array | None = None
     handle: Array | None = None
 
 

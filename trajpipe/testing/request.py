@@ -109,7 +109,7 @@ class Request:
     def _camera(self, name: str, index: int, rollout: Rollout, rows: slice, size: int) -> Camera:
         if "wrist" in name or "hand" in name:
             return scenes.wrist_camera(rollout, rows, size, size)
-        return scenes.static_camera(size, size, place=index, cabinet=rollout.scene.handle is not None)
+        return scenes.static_camera(size, size, place=index, cabinet=rollout.scene.cabinet is not None)
 
 
 def options_from(kind: str, form: type[Options], values: Mapping[str, Any]) -> Options:

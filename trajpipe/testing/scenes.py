@@ -54,9 +54,10 @@ def tabletop(rng: np.random.Generator, task: Task) -> Scene:
     )
     positions = np.column_stack((spots, half[:, 2]))
     goal = positions[3] + np.array([0.0, 0.0, half[3, 2] + half[0, 2]]) if task == "place" else None
-    handle = np.array([CABINET[0] - 0.13, CABINET[1], DRAWER_HEIGHTS[OPENED_DRAWER]])
+    cabinet = np.asarray(CABINET) + rng.uniform(-0.012, 0.012, 2)
+    handle = np.array([cabinet[0] - 0.13, cabinet[1], DRAWER_HEIGHTS[OPENED_DRAWER]])
     names = ("akita_black_bowl_1", "cream_cheese_1", "wine_bottle_1", "plate_1")
-    return Scene(names, half, positions, rng.uniform(-0.1, 0.1, 4), 0, goal, handle)
+    return Scene(names, half, positions, rng.uniform(-0.1, 0.1, 4), 0, goal, cabinet, handle)
 
 
 def _apart(rng: np.random.Generator, count: int, distance: float) -> Array:
@@ -87,8 +88,8 @@ def boxes_of(rollout: Rollout, rows: slice) -> Boxes:
         parts.append(_on_hand(eef_pos, eef_quat, shift))
         half.append(np.asarray([_FINGER[0]]))
         colours.append(np.asarray([_FINGER[1]]))
-    if rollout.scene.handle is not None:
-        _add_cabinet(rollout.slide[rows], parts, half, colours)
+    if rollout.scene.cabinet is not None:
+        _add_cabinet(rollout.scene.cabinet, rollout.slide[rows], parts, half, colours)
     position, orientation = (np.concatenate(values, axis=1) for values in zip(*parts, strict=True))
     return Boxes(position, orientation, np.concatenate(half), np.concatenate(colours))
 
@@ -98,13 +99,13 @@ def _on_hand(eef_pos: Array, eef_quat: Array, offset: Array) -> tuple[Array, Arr
 
 
 def _add_cabinet(
-    slide: Array, parts: list[tuple[Array, Array]], half: list[Array], colours: list[Array]
+    place: Array, slide: Array, parts: list[tuple[Array, Array]], half: list[Array], colours: list[Array]
 ) -> None:
     upright = np.tile([0.0, 0.0, 0.0, 1.0], (slide.size, 4, 1))
     position = np.empty((slide.size, 4, 3))
-    position[:, 0] = (CABINET[0] + 0.02, CABINET[1], 0.11)
+    position[:, 0] = (place[0] + 0.02, place[1], 0.11)
     for index, height in enumerate(DRAWER_HEIGHTS):
-        position[:, 1 + index] = (CABINET[0] - 0.1, CABINET[1], height)
+        position[:, 1 + index] = (place[0] - 0.1, place[1], height)
         position[:, 1 + index, 0] -= slide if index == OPENED_DRAWER else 0.0
     parts.append((position, upright))
     half.append(np.array([[0.10, 0.11, 0.11], [0.02, 0.10, 0.026], [0.02, 0.10, 0.026], [0.02, 0.10, 0.026]]))

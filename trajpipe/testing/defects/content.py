@@ -45,7 +45,7 @@ def nan_obs(opened: Opened) -> Injection:
     return _poison(opened, demo, _a_term(opened, demo), np.nan)
 
 
-@defect("actions-out-of-range", "every action is 1.5 times what was commanded, beyond [-1, 1]", harmless=True)
+@defect("actions-out-of-range", "every action is 1.5 times what was commanded, beyond [-1, 1]")
 def actions_out_of_range(opened: Opened) -> Injection:
     """All actions are scaled; the gripper's ±1 becomes ±1.5."""
     for demo in opened.demos():
@@ -56,7 +56,6 @@ def actions_out_of_range(opened: Opened) -> Injection:
 @defect(
     "constant-actions",
     "every action of one demo is the same: the recorder had lost the controller",
-    harmless=True,
 )
 def constant_actions(opened: Opened) -> Injection:
     """The first action is repeated over the demo."""
@@ -69,7 +68,6 @@ def constant_actions(opened: Opened) -> Injection:
     "obs-actions-conflict",
     "`obs/actions` is two wider than the top-level `actions`",
     kinds=_WITH_OBS,
-    harmless=True,
     needs=("obs",),
 )
 def obs_actions_conflict(opened: Opened) -> Injection:
@@ -90,7 +88,6 @@ def obs_actions_conflict(opened: Opened) -> Injection:
     "legacy-quaternions",
     "every quaternion is scalar first and `format_version` is missing, as IsaacLab before 3.0 writes",
     kinds=("isaaclab",),
-    harmless=True,
 )
 def legacy_quaternions(opened: Opened) -> Injection:
     """A file of format version 1 becomes a legacy one, whole."""
@@ -131,7 +128,6 @@ def zero_quaternion(opened: Opened) -> Injection:
     "stale-first-frame",
     "the first obs row of every demo but the first is the previous demo's last",
     kinds=_WITH_OBS,
-    harmless=True,
     needs=("obs",),
 )
 def stale_first_frame(opened: Opened) -> Injection:
@@ -146,7 +142,7 @@ def stale_first_frame(opened: Opened) -> Injection:
     return opened.hit(demos[1], names.GROUP_OBS, row=0)
 
 
-@defect("duplicate-demo", "the last demo repeats the first, value for value", harmless=True)
+@defect("duplicate-demo", "the last demo repeats the first, value for value")
 def duplicate_demo(opened: Opened) -> Injection:
     """An episode that was saved twice."""
     demos = opened.demos()

@@ -67,7 +67,7 @@ def broken_gzip_chunk(path: Path, rng: np.random.Generator) -> Injection:
     return Injection("broken-gzip-chunk", demo, dataset, 0, f"bytes {first}…")
 
 
-@file_defect("flipped-byte", "one bit of an uncompressed value is flipped: HDF5 cannot notice", harmless=True)
+@file_defect("flipped-byte", "one bit of an uncompressed value is flipped: HDF5 cannot notice")
 def flipped_byte(path: Path, rng: np.random.Generator) -> Injection:
     """Only a checksum (fletcher32, or a hash that was taken before) tells."""
     with h5py.File(path, "r+") as handle:
@@ -85,7 +85,7 @@ def flipped_byte(path: Path, rng: np.random.Generator) -> Injection:
     return Injection("flipped-byte", name, names.DATASET_ACTIONS, row, f"byte {where}")
 
 
-@file_defect("user-block", "HDF5 begins after a user block of 512 bytes", harmless=True)
+@file_defect("user-block", "HDF5 begins after a user block of 512 bytes")
 def user_block(path: Path, rng: np.random.Generator) -> Injection:  # noqa: ARG001
     """Legal, and its first bytes are not HDF5's signature."""
     other = path.with_name(f".{path.name}.user-block")

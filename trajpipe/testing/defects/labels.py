@@ -20,21 +20,21 @@ from trajpipe.testing.defects.registry import Injection, Opened, defect
 _COUNTED = ("isaaclab", "robomimic", "libero")
 
 
-@defect("total-wrong", "`total` says 999", kinds=_COUNTED, harmless=True)
+@defect("total-wrong", "`total` says 999", kinds=_COUNTED)
 def total_wrong(opened: Opened) -> Injection:
     """As when demos were deleted after recording."""
     opened.data.attrs[names.ATTR_TOTAL] = 999
     return opened.hit(path=f"@{names.ATTR_TOTAL}", detail="999")
 
 
-@defect("total-missing", "`total` is missing", kinds=_COUNTED, harmless=True)
+@defect("total-missing", "`total` is missing", kinds=_COUNTED)
 def total_missing(opened: Opened) -> Injection:
     """A hand-made file."""
     del opened.data.attrs[names.ATTR_TOTAL]
     return opened.hit(path=f"@{names.ATTR_TOTAL}")
 
 
-@defect("num-samples-missing", "`num_samples` is missing on one demo", kinds=_COUNTED, harmless=True)
+@defect("num-samples-missing", "`num_samples` is missing on one demo", kinds=_COUNTED)
 def num_samples_missing(opened: Opened) -> Injection:
     """The counter robomimic relies on."""
     demo = opened.a_demo()
@@ -42,7 +42,7 @@ def num_samples_missing(opened: Opened) -> Injection:
     return opened.hit(demo, f"@{names.ATTR_NUM_SAMPLES}")
 
 
-@defect("num-samples-wrong", "`num_samples` of one demo is one too many", kinds=_COUNTED, harmless=True)
+@defect("num-samples-wrong", "`num_samples` of one demo is one too many", kinds=_COUNTED)
 def num_samples_wrong(opened: Opened) -> Injection:
     """A recorder that counts states."""
     demo = opened.a_demo()
@@ -50,7 +50,7 @@ def num_samples_wrong(opened: Opened) -> Injection:
     return opened.hit(demo, f"@{names.ATTR_NUM_SAMPLES}")
 
 
-@defect("no-success", "no demo has a `success` attribute", kinds=("isaaclab",), harmless=True)
+@defect("no-success", "no demo has a `success` attribute", kinds=("isaaclab",))
 def no_success(opened: Opened) -> Injection:
     """Then success is unknown, not false."""
     for demo in opened.demos():
@@ -58,7 +58,7 @@ def no_success(opened: Opened) -> Injection:
     return opened.hit(path=f"@{names.ATTR_SUCCESS}")
 
 
-@defect("success-as-integer", "`success` is 0 or 1 as an integer", kinds=("isaaclab",), harmless=True)
+@defect("success-as-integer", "`success` is 0 or 1 as an integer", kinds=("isaaclab",))
 def success_as_integer(opened: Opened) -> Injection:
     """Other writers' habit."""
     for demo in opened.demos():
@@ -66,7 +66,7 @@ def success_as_integer(opened: Opened) -> Injection:
     return opened.hit(path=f"@{names.ATTR_SUCCESS}")
 
 
-@defect("all-failed", "every demo says it did not succeed", kinds=("isaaclab",), harmless=True)
+@defect("all-failed", "every demo says it did not succeed", kinds=("isaaclab",))
 def all_failed(opened: Opened) -> Injection:
     """A success filter keeps nothing of it."""
     for demo in opened.demos():
@@ -106,7 +106,7 @@ def env_args_repr(opened: Opened) -> Injection:
     return opened.hit(path=f"@{names.ATTR_ENV_ARGS}")
 
 
-@defect("env-args-bytes", "`env_args` is bytes", kinds=_COUNTED, harmless=True)
+@defect("env-args-bytes", "`env_args` is bytes", kinds=_COUNTED)
 def env_args_bytes(opened: Opened) -> Injection:
     """JSON all the same, as a fixed-length byte string."""
     opened.data.attrs[names.ATTR_ENV_ARGS] = np.bytes_(json.dumps(_env_args(opened)).encode())
@@ -120,7 +120,7 @@ def env_args_nan(opened: Opened) -> Injection:
     return opened.hit(path=f"@{names.ATTR_ENV_ARGS}")
 
 
-@defect("attributes-as-bytes", "every text attribute is bytes and every count a numpy scalar", harmless=True)
+@defect("attributes-as-bytes", "every text attribute is bytes and every count a numpy scalar")
 def attributes_as_bytes(opened: Opened) -> Injection:
     """Long texts stay variable-length: HDF5 holds no fixed attribute above 64 KB."""
     for group in (opened.data, *opened.demos()):
@@ -143,7 +143,6 @@ def no_language(opened: Opened) -> Injection:
     "meshes-on-authors-disk",
     "`model_file` names meshes and textures on the author's disk",
     kinds=("robomimic", "robosuite", "libero"),
-    harmless=True,
 )
 def meshes_on_authors_disk(opened: Opened) -> Injection:
     """The model compiles only without assets and mesh geoms; longer than 64 KB, as real ones are."""

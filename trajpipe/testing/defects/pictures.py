@@ -21,8 +21,8 @@ MARK_PIXELS: Final = 6
 _KINDS: Final = ("isaaclab", "robomimic", "libero")
 
 
-def _images(name: str, title: str, *, harmless: bool = True) -> Callable[..., Any]:
-    return defect(name, title, kinds=_KINDS, harmless=harmless, needs=("images",))
+def _images(name: str, title: str) -> Callable[..., Any]:
+    return defect(name, title, kinds=_KINDS, needs=("images",))
 
 
 @_images(
@@ -41,7 +41,7 @@ def images_opencv(opened: Opened) -> Injection:
     return _mark(opened, top_first=True, convention="opencv")
 
 
-@_images("images-upside-down", "the bottom row comes first although the file says `opencv`", harmless=False)
+@_images("images-upside-down", "the bottom row comes first although the file says `opencv`")
 def images_upside_down(opened: Opened) -> Injection:
     """A label that lies: only eyes, or the magenta corner, can tell."""
     return _mark(opened, top_first=False, convention="opencv")
@@ -65,13 +65,13 @@ def images_rgba(opened: Opened) -> Injection:
     return _each(opened, lambda frames: np.pad(frames, ((0, 0),) * 3 + ((0, 1),), constant_values=255))
 
 
-@_images("images-ambiguous", "frames are (T, 3, W, 3): both axes could be the channels", harmless=False)
+@_images("images-ambiguous", "frames are (T, 3, W, 3): both axes could be the channels")
 def images_ambiguous(opened: Opened) -> Injection:
     """An error, never a guess."""
     return _each(opened, lambda frames: frames[:, :3])
 
 
-@_images("images-float", "frames are float32 in [0, 1]", harmless=False)
+@_images("images-float", "frames are float32 in [0, 1]")
 def images_float(opened: Opened) -> Injection:
     """Normalised too early: four times the size and no longer exact."""
     return _each(opened, lambda frames: frames.astype(np.float32) / np.float32(255))
@@ -86,7 +86,7 @@ def images_black(opened: Opened) -> Injection:
     return opened.hit(demo, path, row=middle)
 
 
-@_images("images-size-differs", "one demo's first camera is half the size of the others'", harmless=False)
+@_images("images-size-differs", "one demo's first camera is half the size of the others'")
 def images_size_differs(opened: Opened) -> Injection:
     """Two recording sessions in one file."""
     demo = opened.demos()[-1]

@@ -48,14 +48,12 @@ class Defect:
         name: Kebab-case name.
         title: One line: what is wrong with the file.
         kinds: Kinds of recording that it makes sense in.
-        harmless: True when a reader must accept the file as it is or repair it.
         needs: `images`, `obs`, `masks` … that the good file must have.
     """
 
     name: str
     title: str
     kinds: tuple[str, ...]
-    harmless: bool
     needs: tuple[str, ...]
     run: Callable[[Path, np.random.Generator], Injection]
 
@@ -69,23 +67,22 @@ def _register(
     run: Callable[[Path, np.random.Generator], Injection],
     *,
     kinds: tuple[str, ...],
-    harmless: bool,
     needs: tuple[str, ...],
 ) -> None:
     if name in _REGISTRY:
         raise MissingNameError("two defects of one name", got=name)
-    _REGISTRY[name] = Defect(name, title, kinds, harmless, needs, run)
+    _REGISTRY[name] = Defect(name, title, kinds, needs, run)
 
 
 FileFault = Callable[[Path, np.random.Generator], Injection]
 ContentFault = Callable[["Opened"], Injection]
 
 
-def file_defect(name: str, title: str, *, harmless: bool = False) -> Callable[[FileFault], FileFault]:
+def file_defect(name: str, title: str) -> Callable[[FileFault], FileFault]:
     """Register a fault of the file's bytes: the function gets the path."""
 
     def register(function: FileFault) -> FileFault:
-        _register(name, title, function, kinds=ALL_KINDS, harmless=harmless, needs=())
+        _register(name, title, function, kinds=ALL_KINDS, needs=())
         return function
 
     return register
@@ -96,7 +93,6 @@ def defect(
     title: str,
     *,
     kinds: tuple[str, ...] = ALL_KINDS,
-    harmless: bool = False,
     needs: tuple[str, ...] = (),
 ) -> Callable[[ContentFault], ContentFault]:
     """Register a fault of the content: the function gets the file, open for change."""
@@ -106,7 +102,7 @@ def defect(
             with h5py.File(path, "r+") as handle:
                 return function(Opened(handle, rng, name))
 
-        _register(name, title, run, kinds=kinds, harmless=harmless, needs=needs)
+        _register(name, title, run, kinds=kinds, needs=needs)
         return function
 
     return register

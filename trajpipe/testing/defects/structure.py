@@ -39,9 +39,7 @@ def episodes_layout(opened: Opened) -> Injection:
     return opened.hit(path="episodes")
 
 
-@defect(
-    "numbering", "demos are numbered 0, 1, 10, 100, 2, … in the order that HDF5 lists them", harmless=True
-)
+@defect("numbering", "demos are numbered 0, 1, 10, 100, 2, … in the order that HDF5 lists them")
 def numbering(opened: Opened) -> Injection:
     """Numbers with gaps whose text order is not their natural order; time order stays the natural one."""
     demos = [str(demo.name) for demo in opened.demos()]
@@ -52,7 +50,7 @@ def numbering(opened: Opened) -> Injection:
     return opened.hit(path=names.GROUP_DATA, detail=", ".join(f"demo_{n}" for n in numbers))
 
 
-@defect("numbering-gap", "a demo in the middle was deleted; `total` still counts it", harmless=True)
+@defect("numbering-gap", "a demo in the middle was deleted; `total` still counts it")
 def numbering_gap(opened: Opened) -> Injection:
     """As NVIDIA's own recording has it. LIBERO's check refuses gaps."""
     demos = opened.demos()
@@ -71,7 +69,7 @@ def odd_demo_name(opened: Opened) -> Injection:
     return opened.hit(path="data/take_final")
 
 
-@defect("no-obs", "no demo has observations", harmless=True, kinds=("isaaclab", "robomimic", "libero"))
+@defect("no-obs", "no demo has observations", kinds=("isaaclab", "robomimic", "libero"))
 def no_obs(opened: Opened) -> Injection:
     """States and actions only; stated, not invented."""
     for demo in opened.demos():
@@ -97,7 +95,7 @@ def zero_length_demo(opened: Opened) -> Injection:
     return opened.hit(demo, names.DATASET_ACTIONS)
 
 
-@defect("short-demo", "one demo has a single row", harmless=True)
+@defect("short-demo", "one demo has a single row")
 def short_demo(opened: Opened) -> Injection:
     """Too short for any history."""
     demo = opened.a_demo()
@@ -157,7 +155,7 @@ def integer_actions(opened: Opened) -> Injection:
     return opened.hit(path=names.DATASET_ACTIONS, detail="int64")
 
 
-@defect("big-endian", "the actions of every demo are stored big-endian", harmless=True)
+@defect("big-endian", "the actions of every demo are stored big-endian")
 def big_endian(opened: Opened) -> Injection:
     """Legal HDF5; equal values."""
     for demo in opened.demos():
