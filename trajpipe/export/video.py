@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -54,7 +55,19 @@ class VideoSettings:
     def options(self) -> dict[str, str]:
         """Encoder options; no B-frames: a one-frame episode with them crashes LeRobot's v3 converter."""
         common = {"crf": str(self.crf), "g": str(GROUP), "preset": self.preset}
-        return common | ({"bf": "0"} if self.codec == "h264" else {})
+        return common | ({"bf": "0", **_reproducible_assembly()} if self.codec == "h264" else {})
+
+
+@cache
+def _reproducible_assembly() -> dict[str, str]:
+    """Keep x264 off AVX-512: under some hypervisors one encode in 500 came out a few bits different.
+
+    AVX2 gives the bytes of x264's plain C, always. Set only where AVX-512 is: the option also switches
+    instructions on, whatever the processor has.
+    """
+    cpu = Path("/proc/cpuinfo")
+    wide = cpu.is_file() and "avx512" in cpu.read_text(encoding="utf-8", errors="replace")
+    return {"x264-params": "asm=avx2"} if wide else {}
 
 
 def segment_frames(height: int, width: int) -> int:
