@@ -30,19 +30,19 @@ def write_attributes(item: h5py.Group, values: Mapping[str, Any]) -> None:
     Raises:
         InputError: a value has no HDF5 form: None, an object, text with a NUL, an array above 64 KB.
     """
+    file, owner, attrs = str(item.file.filename).rsplit("/", 1)[-1], item.name, item.attrs
     for name in natural_sorted(values):
-        _write_one(item, name, plain(values[name]))
+        _write_one(attrs, name, plain(values[name]), Place(file=file, column=f"{owner}@{name}"))
 
 
-def _write_one(item: h5py.Group, name: str, value: Any) -> None:
-    place = Place(file=str(item.file.filename).rsplit("/", 1)[-1], column=f"{item.name}@{name}")
+def _write_one(attrs: h5py.AttributeManager, name: str, value: Any, place: Place) -> None:
     if isinstance(value, str):
-        item.attrs.create(name, _encoded(value, place), dtype=_TEXT)
+        attrs.create(name, _encoded(value, place), dtype=_TEXT)
     elif isinstance(value, (list, tuple)) and any(isinstance(v, str) for v in value):
         encoded = [_encoded(v, place) for v in value]
-        item.attrs.create(name, encoded, shape=(len(value),), dtype=_TEXT)
+        attrs.create(name, encoded, shape=(len(value),), dtype=_TEXT)
     else:
-        item.attrs[name] = _number(value, place)
+        attrs[name] = _number(value, place)
 
 
 def _encoded(value: Any, place: Place) -> bytes:

@@ -198,7 +198,10 @@ class DemosWriter:
             if must_be_finite:
                 require_finite(rows, start, place)
             digest.rows(rows)
-            if rows.size:
+            if rows.size and rows.shape[0] == column.shape[0]:
+                # One call into HDF5 without a selection: most columns fit in a block, and calls cost.
+                dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.ascontiguousarray(rows, dtype=dtype))
+            elif rows.size:
                 dataset[start : start + rows.shape[0]] = rows
 
     def _demo_attributes(self, name: str, episode: Episode, content_sha256: str) -> dict[str, Any]:
@@ -235,9 +238,9 @@ class DemosWriter:
         for key, recorded in values.items():
             value = plain(recorded)
             out[key] = without_absolute_paths_in(value)
-            if isinstance(value, str) and out[key] != value:
-                original = value.encode("utf-8", "surrogateescape")
-                self._originals[f"{owner}@{key}"] = sha256_bytes(original)
+            if isinstance(value, (str, list)) and out[key] != value:
+                original = value if isinstance(value, str) else jsontext.dumps(value)
+                self._originals[f"{owner}@{key}"] = _sha256_text(original)
         return out
 
     def _write_masks(self) -> None:
@@ -263,7 +266,7 @@ class DemosWriter:
         values[names.ATTR_ENV_ARGS] = jsontext.dumps(without_absolute_paths_in(self._env_args))
         if values[names.ATTR_ENV_ARGS] != env_args:
             owner = f"{names.GROUP_DATA}@{names.ATTR_ENV_ARGS}"
-            self._originals[owner] = sha256_bytes(env_args.encode("utf-8", "surrogateescape"))
+            self._originals[owner] = _sha256_text(env_args)
         recipe = without_absolute_paths_in(self._recipe)
         if self._originals:
             recipe[ORIGINAL_SHA256] = self._originals
@@ -271,6 +274,10 @@ class DemosWriter:
         values[names.ATTR_IMAGE_CONVENTION] = "opencv"
         values[names.ATTR_TOTAL] = self.total
         write_attributes(self._data, values)
+
+
+def _sha256_text(text: str) -> str:
+    return sha256_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def _fixed(demos: set[str]) -> NDArray[np.bytes_]:
