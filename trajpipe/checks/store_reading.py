@@ -207,7 +207,7 @@ def _read(path: Path) -> StoreFacts:
         for name, dataset in datasets.items():
             if name in declared:
                 facts.scans[name] = scan(dataset)
-            elif name.startswith("ep_") or name.endswith(("_tags", "_names")):
+            elif name not in OWN and (name.startswith("ep_") or name.endswith(("_tags", "_names"))):
                 facts.side[name] = np.asarray(dataset[()])
         for name in ("task_index", "done", "truncated", "success"):
             if name in declared and name in datasets and facts.scans[name].error is None:
