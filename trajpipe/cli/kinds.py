@@ -3,7 +3,6 @@
 What is not here: reading it, see `cli.inspection`; the raw kinds, see `trajpipe.sources`.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -75,12 +74,8 @@ def recognise(path: Path) -> Recognised:
 
 
 def is_lerobot(folder: Path) -> bool:
-    """True when a folder holds a LeRobot dataset's `meta/info.json`."""
-    try:
-        value = json.loads((folder / LEROBOT_INFO).read_text("utf-8-sig"))
-    except (OSError, ValueError):
-        return (folder / LEROBOT_INFO).is_file()
-    return isinstance(value, dict)
+    """True when a folder has a LeRobot dataset's `meta/info.json`, readable or not."""
+    return (folder / LEROBOT_INFO).is_file()
 
 
 def classify_hdf5(handle: Any) -> Recognised:

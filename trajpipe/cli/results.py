@@ -74,7 +74,7 @@ def _row(result: StageResult) -> tuple[RenderableType, ...]:
         cell(result.path.name if there or not result.key else result.key),
         cell(result.status.value, _STATUS_STYLES[result.status]),
         cell(episodes if there else ""),
-        cell(f"{rows:,}" if isinstance(rows, int) else ""),
+        cell(f"{rows:,}" if there and isinstance(rows, int) else ""),
         cell(size(result.bytes) if there else ""),
         cell(f"{result.seconds:.1f}"),
         checks_cell(result),

@@ -3,11 +3,14 @@
 What is not here: the generator of the files, see `trajpipe.testing`.
 """
 
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,8 +106,32 @@ def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
 def recording(tmp_path: Path) -> Path:
     """A small legible IsaacLab recording: three episodes, two cameras."""
     return write_recording(
-        "isaaclab", tmp_path / "take.hdf5", episodes=3, rows=(8, 12), image_size=32, cameras=("table_cam",)
+        "isaaclab", tmp_path / "take.hdf5", episodes=3, rows=(8, 12), image_size=64, cameras=("table_cam",)
     )
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one recording at every stage, built once; not to be changed."""
+    folder = tmp_path_factory.mktemp("built")
+    raw = write_recording(
+        "isaaclab", folder / "take.hdf5", episodes=3, rows=(8, 12), image_size=64, cameras=("table_cam",)
+    )
+    for name in ("o.hdf5", "o.h5", "o_lerobot"):
+        arguments = ["convert", raw, folder / name, "--fps", "20", "--task", "Lift it.", "--tag", "rl"]
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = main([str(a) for a in arguments])
+        assert code == 0, out.getvalue() + err.getvalue()
+    return folder
+
+
+@pytest.fixture
+def chain(built: Path, tmp_path: Path) -> dict[str, Path]:
+    """Stage → a copy of one recording at that stage."""
+    copied = tmp_path / "chain"
+    shutil.copytree(built, copied)
+    found = {"raw": "take.hdf5", "demos": "o.hdf5", "store": "o.h5", "lerobot": "o_lerobot"}
+    return {stage: copied / name for stage, name in found.items()}
 
 
 CATALOGUE = """\

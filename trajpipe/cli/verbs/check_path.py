@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
-from trajpipe.cli.verbs.options import quaternion_site
+from trajpipe.cli.verbs.options import QuaternionOrderOption, QuaternionsOption, quaternion_site
 from trajpipe.core import names
-from trajpipe.core.conventions import QuaternionSite
+from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import InputError, LockedError, TrajpipeError, UsageError
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ class _How:
         select: Codes and patterns to run; empty = all.
         ignore: Codes and patterns to leave out.
         kind: Kind of raw recordings; None = detected.
-        quaternions: Declared sites of raw recordings.
+        conventions: Declared conventions of raw recordings.
     """
 
     select: list[str]
     ignore: list[str]
     kind: str | None
-    quaternions: list[QuaternionSite]
+    conventions: Conventions
 
 
 def check(  # noqa: PLR0913  (one parameter per option of the command)
@@ -83,10 +83,8 @@ def check(  # noqa: PLR0913  (one parameter per option of the command)
     ] = FailOn.ERROR,
     stage: Annotated[names.Stage | None, typer.Option(help="Use this stage's rules, whatever it is.")] = None,
     kind: Annotated[str | None, typer.Option(help="Kind of raw recordings; found by content.")] = None,
-    quaternions: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH[:STARTS[:ORDER]]", help="Where raw recordings have quaternions."),
-    ] = None,
+    quaternions: QuaternionsOption = None,
+    quaternion_order: QuaternionOrderOption = None,
 ) -> int:
     """Run every rule of its stage on a file or folder; the stage is found by content.
 
@@ -97,7 +95,11 @@ def check(  # noqa: PLR0913  (one parameter per option of the command)
 
     terminal: Terminal = ctx.obj
     subjects = [s for path in paths for s in _subjects(path, stage)]
-    how = _How(_codes(select), _codes(ignore), kind, [quaternion_site(q) for q in quaternions or ()])
+    conventions = Conventions(
+        quaternion_order=quaternion_order.value if quaternion_order else None,
+        quaternions=tuple(quaternion_site(q) for q in quaternions or ()),
+    )
+    how = _How(_codes(select), _codes(ignore), kind, conventions)
     _require_known([*how.select, *how.ignore], {s.stage for s in subjects})
     reports = []
     with terminal.progress() as progress:
@@ -170,15 +172,15 @@ def _subject(path: Path) -> _Subject | None:
 
 def _report(subject: _Subject, how: _How) -> "CheckReport":
     from trajpipe.checks.registry import run_checks
-    from trajpipe.core.conventions import Conventions
     from trajpipe.pipeline.check_raw import check_raw
 
     if subject.broken is not None:
         return _unreadable(subject, subject.broken)
     if subject.stage is not names.Stage.RAW:
         return run_checks(subject.stage, subject.path, select=how.select, ignore=how.ignore)
-    declared = Conventions(quaternions=tuple(how.quaternions))
-    return check_raw(subject.path, kind=how.kind, conventions=declared, select=how.select, ignore=how.ignore)
+    return check_raw(
+        subject.path, kind=how.kind, conventions=how.conventions, select=how.select, ignore=how.ignore
+    )
 
 
 def _unreadable(subject: _Subject, error: TrajpipeError) -> "CheckReport":

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
-from trajpipe.cli.verbs.options import pairs, quaternion_site, rate, words
+from trajpipe.cli.verbs.options import (
+    QuaternionOrderOption,
+    QuaternionsOption,
+    pairs,
+    quaternion_options,
+    quaternion_site,
+    rate,
+    words,
+)
 from trajpipe.core import names
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import UsageError
@@ -57,10 +65,6 @@ NameOption = Annotated[str | None, typer.Option(help="Dataset name; DEST's name 
 TaskOption = Annotated[str | None, typer.Option(help="Instruction of episodes that have none.")]
 TagOption = Annotated[names.Tag | None, typer.Option(help="Where the episodes came from.")]
 FpsOption = Annotated[str | None, typer.Option(help="Frames per second: 20, 29.97, 30000/1001.")]
-QuaternionsOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PATH[:STARTS[:ORDER]]", help="Where quaternions lie; PATH:none = not there."),
-]
 ImagesOption = Annotated[Images | None, typer.Option(help="Which image row was recorded first.")]
 EnvNameOption = Annotated[str | None, typer.Option(help="Environment, when the recording has none.")]
 RenameOption = Annotated[
@@ -78,6 +82,9 @@ CamerasOption = Annotated[
 OnlySuccessOption = Annotated[bool, typer.Option("--only-success", help="Drop episodes that failed.")]
 MinLengthOption = Annotated[int, typer.Option(min=1, help="Drop episodes with fewer rows.")]
 UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unknown success counts as.")]
+AlignmentOption = Annotated[
+    names.Alignment | None, typer.Option(help="Whether obs[t] was recorded before or after action[t].")
+]
 AlignOption = Annotated[bool, typer.Option("--align-causal", help="Shift so that obs[t] precedes action[t].")]
 
 
@@ -92,6 +99,7 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     tag: TagOption = None,
     fps: FpsOption = None,
     quaternions: QuaternionsOption = None,
+    quaternion_order: QuaternionOrderOption = None,
     images: ImagesOption = None,
     env_name: EnvNameOption = None,
     rename: RenameOption = None,
@@ -101,6 +109,7 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     only_success: OnlySuccessOption = False,
     min_length: MinLengthOption = 1,
     unknown_success: UnknownSuccessOption = UnknownSuccess.KEEP,
+    alignment: AlignmentOption = None,
     align_causal: AlignOption = False,
 ) -> int:
     """Convert recordings to L2 (demos), a trajectory store or a LeRobot folder; no catalogue is needed.
@@ -116,8 +125,10 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     sources, destination = _sources_and_destination(paths)
     target = _target(to, destination, terminal)
     conventions = Conventions(
+        quaternion_order=quaternion_order.value if quaternion_order else None,
         quaternions=tuple(quaternion_site(q) for q in quaternions or ()),
         images=images.value if images else None,
+        alignment=alignment,
         fps=rate(fps),
         unknown_success=unknown_success.value,
         terms=pairs(rename, "--rename"),
@@ -172,6 +183,9 @@ def _show(results: "Sequence[StageResult]", destination: Path, duration: float, 
     terminal.print(
         *render_results(results, full=terminal.verbose > 0), "", closing_line(results, duration, made)
     )
+    undeclared = [o for r in results if (o := quaternion_options(r.error or ""))]
+    for options in dict.fromkeys(undeclared):
+        terminal.note(f"on the command line: {options}")
     if there:
         terminal.print(shown_path(destination))
         if not terminal.quiet:

@@ -3,7 +3,9 @@
 What is not here: the options of every verb, see `trajpipe.cli.app`.
 """
 
+import re
 from collections.abc import Sequence
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +20,14 @@ from trajpipe.core.names import CATALOGUE
 if TYPE_CHECKING:
     from trajpipe.pipeline.project import Project
 
+
+class QuaternionOrder(StrEnum):
+    """Order of a quaternion's values: scalar first or scalar last."""
+
+    WXYZ = "wxyz"
+    XYZW = "xyzw"
+
+
 CatalogueOption = Annotated[
     Path | None,
     typer.Option("--catalogue", "-c", help=f"The catalogue; ./data/{CATALOGUE} by default."),
@@ -25,6 +35,14 @@ CatalogueOption = Annotated[
 RootOption = Annotated[
     Path | None, typer.Option("--root", help="The data folder; the catalogue's own by default.")
 ]
+QuaternionsOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH[:STARTS[:ORDER]]", help="Where quaternions lie; PATH:none = not there."),
+]
+QuaternionOrderOption = Annotated[
+    QuaternionOrder | None, typer.Option(help="Order of every quaternion as recorded.")
+]
+_UNDECLARED: Final = re.compile(r"\{path: (\S+), starts: \[([\d, ]*)\]\}")
 _ORDERS: Final = ("wxyz", "xyzw")
 
 
@@ -104,6 +122,17 @@ def quaternion_site(text: str) -> QuaternionSite:
             expected="obs/eef_quat, obs/object:3,10,17, obs/goal:0:wxyz, or obs/phase_rot:none",
         )
     return QuaternionSite(path, tuple(int(n) for n in numbers), order)
+
+
+def quaternion_options(message: str) -> str | None:
+    """The options that declare what an error says is undeclared; None when it is about something else.
+
+    Args:
+        message: The error's text, with the catalogue's lines to add.
+    """
+    found = _UNDECLARED.findall(message)
+    sites = [f"--quaternions {path}:{starts.replace(' ', '') or 'none'}" for path, starts in found]
+    return " ".join(sites).replace(":0 ", " ").removesuffix(":0") or None
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
