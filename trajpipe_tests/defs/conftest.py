@@ -114,11 +114,10 @@ def runner(catalogue: Path, instance: dg.DagsterInstance) -> Runner:
 
 @pytest.fixture(scope="session")
 def built(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
-    """The project with every job run once, on an instance on disk; for tests that change no file."""
+    """The project with every job run once; for tests that change no file."""
     root = tmp_path_factory.mktemp("built")
     shutil.copytree(pristine, root / "data")
-    settings = {"telemetry": {"enabled": False}}
-    with dg.DagsterInstance.local_temp(str(root), overrides=settings) as one:
+    with dg.DagsterInstance.ephemeral() as one:
         runner = Runner(root / "data/datasets.yaml", one)
         scanned = runner.run("scan_job")
         demos = {key: runner.run("lift_demos", key) for key in (*GOOD, BROKEN)}

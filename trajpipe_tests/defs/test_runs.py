@@ -83,6 +83,20 @@ def test_partitions_are_red_and_green_each_by_itself(built: Built) -> None:
     assert status == {**dict.fromkeys(GOOD, "SUCCEEDED"), BROKEN: "FAILED"}
 
 
+def test_an_instance_on_disk_remembers_the_red_partition(catalogue: Path, tmp_path: Path) -> None:
+    home, settings = tmp_path / "home", {"telemetry": {"enabled": False}}
+    home.mkdir()
+    with dg.DagsterInstance.local_temp(str(home), overrides=settings) as instance:
+        runner = Runner(catalogue, instance)
+        runner.run("scan_job")
+        runner.run("lift_demos", BROKEN)
+    with dg.DagsterInstance.local_temp(str(home), overrides=settings) as instance:
+        check = dg.AssetCheckKey(DEMOS, "stage_builds")
+        (record,) = instance.event_log_storage.get_asset_check_execution_history(check, limit=10)
+        assert (record.partition, record.status.value) == (BROKEN, "FAILED")
+        assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
+
+
 def test_metadata_tells_path_counts_rows_schema_and_ledger(built: Built) -> None:
     metadata = _metadata(built.demos[GOOD[0]], DEMOS)
     path = built.runner.root / "demos/scripted_lift__scripted_0.hdf5"
