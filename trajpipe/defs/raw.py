@@ -27,7 +27,7 @@ def raw_asset(dataset: DatasetConfig) -> dg.AssetSpec:
 def _description(dataset: DatasetConfig) -> str:
     lines = [dataset.description, ""] if dataset.description else []
     lines += [
-        "Recordings as they were made, one partition each; the job `scan` notices new and changed ones.",
+        "Recordings as they were made, one partition each; the job `scan_job` notices new and changed ones.",
         "",
     ]
     lines += ["| kind | files | tag |", "|---|---|---|"]
