@@ -1,13 +1,13 @@
 """Opening HDF5 files that others made: clear errors for what is not HDF5, and no way out of the file.
 
-External links, external storage and virtual datasets are refused before anything is read through them.
+External links, external storage, virtual datasets and link cycles are refused before anything is read.
 What is not here: any layout (L2, store, raw formats).
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +53,7 @@ def open_hdf5(path: Path, *, chunk_cache_bytes: int = 1 << 20) -> Iterator[h5py.
     Raises:
         UnreadableError: not there, not HDF5, truncated; the message says which, with both sizes where known.
         LockedError: another process is writing it (retried for a second first).
-        UntrustedError: an external link, external storage or a virtual dataset.
+        UntrustedError: an external link, external storage, a virtual dataset or a link cycle.
     """
     handle = _open(path, chunk_cache_bytes)
     try:
@@ -137,15 +137,16 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
     """Walk all links of an open file and refuse what reads other files.
 
     Raises:
-        UntrustedError: an external link, external storage or a virtual dataset; names it.
+        UntrustedError: an external link, external storage, a virtual dataset or a link cycle; names it.
         UnreadableError: the file's own structure cannot be walked.
     """
     try:
         for place, what in _ways_out(handle):
+            circle = "links back" in what
             raise UntrustedError(
-                f"{what} is refused: a recording may not read other files",
+                f"{what} is refused" + ("" if circle else ": a recording may not read other files"),
                 place=Place(file=path.name, column=place),
-                code="external-reference",
+                code="link-cycle" if circle else "external-reference",
             )
     except (RuntimeError, KeyError, OSError) as error:
         if isinstance(error, UntrustedError):
@@ -156,9 +157,12 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
 def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
     """Links that are not hard ones, and datasets whose bytes lie elsewhere; every object is met once."""
     links, datasets = list[tuple[bytes, int]](), list[bytes]()
+    addresses = {b"": h5py.h5o.get_info(handle.id).addr}
 
     def see_link(name: bytes, info: h5py.h5l.LinkInfo) -> None:
-        if info.type != h5py.h5l.TYPE_HARD:
+        if info.type == h5py.h5l.TYPE_HARD:
+            addresses[name] = info.u
+        else:
             links.append((name, info.type))
 
     def see_object(name: bytes, info: h5py.h5o.ObjInfo) -> None:
@@ -168,6 +172,8 @@ def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
                 raise InputError("too many datasets in one file", expected=f"≤ {_MAX_DATASETS}")
 
     handle.id.links.visit(see_link, info=True)
+    for name in _circles(addresses):
+        yield name.decode("utf-8", "surrogateescape"), "a group that links back to one that holds it"
     for name, kind in links:
         path = name.decode("utf-8", "surrogateescape")
         if kind == h5py.h5l.TYPE_EXTERNAL:
@@ -183,6 +189,16 @@ def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
             yield path, "external storage"
         elif plist.get_layout() == h5py.h5d.VIRTUAL:
             yield path, "a virtual dataset"
+
+
+def _circles(addresses: dict[bytes, int]) -> Iterator[bytes]:
+    """Paths of links that lead to a group which the path itself runs through."""
+    counts = Counter(addresses.values())
+    for path, address in addresses.items():
+        if path and counts[address] > 1:
+            parts = path.split(b"/")
+            if any(addresses.get(b"/".join(parts[:n])) == address for n in range(len(parts))):
+                yield path
 
 
 def datasets_below(group: h5py.Group) -> dict[str, h5py.Dataset]:

@@ -16,11 +16,11 @@ from trajpipe.core import names
 from trajpipe.core.conventions import QuaternionSite
 from trajpipe.core.episode import Column, FunctionColumn, mapped, sliced
 from trajpipe.core.errors import InputError, SchemaError
-from trajpipe.core.findings import Finding, Severity
+from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.hdf5 import attributes
 from trajpipe.hdf5.columns import column_of
 from trajpipe.hdf5.files import datasets_below
-from trajpipe.sources.images import ImageReading, as_image
+from trajpipe.sources.images import ImageReading, as_image, is_float_image
 from trajpipe.sources.quaternion_sites import QuaternionReading
 from trajpipe.sources.recording import Recording
 
@@ -241,7 +241,18 @@ def converted_columns(reading: ColumnReading, name: str, recorded: DemoColumns) 
     out = DemoColumns(recorded.length, loose=recorded.loose)
     for path, column in recorded.columns.items():
         place = reading.recording.place(name, path)
+        if reading.images.floats == "keep" and is_float_image(column):
+            reading.report(_float_image(reading, place, column))
         out.columns[path] = as_image(reading.quaternions.as_xyzw(path, column), reading.images, place)
     for path, column in recorded.extras.items():
         out.extras[path] = reading.quaternions.as_xyzw(path, column)
     return out
+
+
+def _float_image(reading: ColumnReading, place: Place, column: Column) -> Finding:
+    message = (
+        "floats of the shape of colour frames are kept as numbers; "
+        "`options: {float_images: unit}` stores [0, 1] as uint8 frames"
+    )
+    got = f"{column.dtype} {column.shape}"
+    return reading.recording.finding("image-float", message, severity=Severity.WARN, place=place, got=got)

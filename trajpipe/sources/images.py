@@ -31,11 +31,13 @@ class ImageReading:
         convention: `opengl` = bottom row first, flipped here; `opencv` = top row first, kept.
         channel_order: `bgr` is reversed to RGB; a fourth channel stays last.
         layout: Declared layout for shapes that fit both; None = found by shape.
+        floats: Colour frames stored as floats: `unit` turns [0, 1] into uint8, `keep` leaves them numbers.
     """
 
     convention: ImageConvention = "opencv"
     channel_order: Literal["rgb", "bgr"] = "rgb"
     layout: Literal["hwc", "chw"] | None = None
+    floats: Literal["keep", "unit"] = "keep"
 
 
 def layout_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout | Literal["ambiguous"] | None:
@@ -58,6 +60,38 @@ def layout_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Layout | Literal[
     return "hwc" if last else "chw" if first else None
 
 
+def is_float_image(column: Column) -> bool:
+    """True for floating columns of the shape of colour frames: three or four channels, last or first."""
+    shape = column.shape[1:]
+    if column.dtype.kind != "f" or len(shape) != 3:
+        return False
+    return (shape[2] in (3, 4) and min(shape[:2]) >= _SMALLEST_MAP) or (
+        shape[0] in (3, 4) and min(shape[1:]) >= _SMALLEST_MAP
+    )
+
+
+def from_unit(column: Column, place: Place) -> Column:
+    """Colour frames of [0, 1] as uint8: the nearest of 256 levels.
+
+    Raises:
+        InputError: when rows are read that leave [0, 1] (`image-float`).
+    """
+
+    def convert(rows: NDArray[Any]) -> NDArray[Any]:
+        low, high = float(rows.min(initial=0)), float(rows.max(initial=0))
+        if not (low >= 0 and high <= 1):
+            raise InputError(
+                "frames declared to lie in [0, 1] do not",
+                place=place,
+                got=f"{low:.3g}..{high:.3g}",
+                expected="0..1",
+                code="image-float",
+            )
+        return np.rint(rows * np.float64(255)).astype(np.uint8)
+
+    return mapped(column, convert, dtype=np.uint8)
+
+
 def as_image(column: Column, reading: ImageReading, place: Place) -> Column:
     """The column as (T, H, W, C) frames, top row first, RGB; the column itself when it is no image.
 
@@ -69,6 +103,8 @@ def as_image(column: Column, reading: ImageReading, place: Place) -> Column:
     Raises:
         InputError: both ends of the shape could be the channel axis (`image-layout`).
     """
+    if reading.floats == "unit" and is_float_image(column):
+        column = from_unit(column, place)
     layout = layout_of(column.shape, column.dtype)
     if layout is None:
         return column

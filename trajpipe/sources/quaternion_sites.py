@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trajpipe.core import names
 from trajpipe.core.conventions import QuaternionSite, quaternion_candidates
 from trajpipe.core.episode import Column, mapped
-from trajpipe.core.errors import InputError
+from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.quaternions import QuaternionOrder, to_xyzw_at
 
@@ -128,19 +128,20 @@ def sampled(demos: Iterable[Mapping[str, Column]]) -> dict[str, _Evidence]:
                 continue
             kept = evidence.setdefault(path, _Evidence(trailing))
             if kept.trailing == trailing:
-                rows = _some_rows(column).astype(np.float64)
-                kept.rows.append(rows.reshape(-1, trailing[-1]))
-    return evidence
+                kept.rows.append(_some_rows(column).reshape(-1, trailing[-1]))
+    return {path: kept for path, kept in evidence.items() if kept.rows}
 
 
-def _some_rows(column: Column) -> NDArray[Any]:
-    """First, middle and last rows."""
+def _some_rows(column: Column) -> NDArray[np.float64]:
+    """First, middle and last rows; none of a demo whose bytes are broken, which its reading will tell."""
     length, part = column.shape[0], _ROWS_SAMPLED // 3
-    if length <= _ROWS_SAMPLED:
-        return column.read(0, length)
     middle = length // 2
     spans = ((0, part), (middle, middle + part), (length - part, length))
-    return np.concatenate([column.read(start, stop) for start, stop in spans])
+    try:
+        parts = [column.read(a, b) for a, b in (spans if length > _ROWS_SAMPLED else ((0, length),))]
+    except UnreadableError:
+        parts = [np.zeros((0, *column.shape[1:]))]
+    return np.concatenate(parts).astype(np.float64)
 
 
 def refuse_undeclared(evidence: Mapping[str, _Evidence], reading: QuaternionReading) -> None:

@@ -23,6 +23,7 @@ from trajpipe.sources.recording import Recording, integer_attribute
 
 _OPTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "allow_gaps": (True, False),
+    "float_images": ("keep", "unit"),
     "image_alignment": ("drop_first", "drop_last"),
     "image_layout": ("hwc", "chw"),
 }
@@ -129,12 +130,13 @@ def reading_of(recording: Recording, options: ReadOptions, defaults: Defaults) -
     """
     _refuse_unknown_options(recording, options)
     conventions, layout = options.conventions, options.options.get("image_layout")
+    floats = options.options.get("float_images", "keep")
     if recording.is_l2:
         images, origin = ImageReading("opencv", "rgb", layout), "file"
         quaternions = QuaternionReading((), "xyzw", recording.path.name)
     else:
         row_order, origin = _row_order(recording, conventions.images, defaults.images)
-        images = ImageReading(row_order, conventions.channel_order, layout)
+        images = ImageReading(row_order, conventions.channel_order, layout, floats)
         order = conventions.quaternion_order or defaults.order
         sites = sites_of_terms((*conventions.quaternions, *defaults.sites), conventions.term_widths)
         quaternions = QuaternionReading(sites, order, recording.path.name)

@@ -155,12 +155,24 @@ def test_virtual_datasets_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_ring_of_groups_is_walked_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["/", "data", "data/demo_0"])
+def test_a_ring_of_groups_is_refused(tmp_path: Path, target: str) -> None:
     path = write_good(tmp_path / "ring.hdf5")
     with h5py.File(path, "a") as handle:
-        handle["data/demo_0/up"] = handle["data"]
+        handle["data/demo_0/up"] = handle[target]
+    with pytest.raises(UntrustedError, match="links back") as caught, open_hdf5(path):
+        pass
+    assert caught.value.code == "link-cycle"
+    assert "data/demo_0/up" in str(caught.value)
+
+
+def test_one_dataset_under_two_names_is_no_ring(tmp_path: Path) -> None:
+    path = write_good(tmp_path / "twice.hdf5")
+    with h5py.File(path, "a") as handle:
+        handle["data/demo_0/obs/last_action"] = handle["data/demo_0/actions"]
+        handle["data/demo_1"] = handle["data/demo_0"]
     with open_hdf5(path) as handle:
-        assert "actions" in handle["data/demo_0/up/demo_0"]
+        assert handle["data/demo_1/obs/last_action"].shape == (4000, 7)
 
 
 def test_a_harmless_file_that_is_changed_is_walked_again(tmp_path: Path) -> None:

@@ -162,6 +162,34 @@ def test_depth_is_flipped_with_the_images_beside_it(tmp_path: Path) -> None:
     assert values["obs/cam_depth"].dtype == np.float32
 
 
+def test_float_frames_are_told_and_kept_until_they_are_declared(tmp_path: Path) -> None:
+    images = frames(4)
+    floats = images.astype(np.float32) / np.float32(255)
+    data = {"macros_image_convention": "opengl"}
+    path = image_file(tmp_path / "x.hdf5", floats, data=data)
+    found = read(path)
+    told = [f for f in found.findings if f.code == "image-float"]
+    assert [(f.severity, f.place.column) for f in told] == [
+        (Severity.WARN, "next_obs/cam"),
+        (Severity.WARN, "obs/cam"),
+    ]
+    assert found.values["demo_0"]["obs/cam"].dtype == np.float32
+    declared = read(path, options={"float_images": "unit"})
+    np.testing.assert_array_equal(declared.values["demo_0"]["obs/cam"], images[:, ::-1])
+    assert "image-float" not in declared.codes()
+
+
+def test_float_frames_outside_of_the_unit_range_are_refused(tmp_path: Path) -> None:
+    path = image_file(tmp_path / "x.hdf5", frames(4).astype(np.float32))
+    with pytest.raises(InputError, match=r"0\.\.1") as caught:
+        read(path, options={"float_images": "unit"})
+    assert caught.value.code == "image-float"
+    values = frames(4).astype(np.float32) / np.float32(255)
+    values[2, 3, 3, 0] = np.nan
+    with pytest.raises(InputError, match="nan"):
+        read(image_file(tmp_path / "nan.hdf5", values), options={"float_images": "unit"})
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     length=st.integers(1, 5),

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import yaml
@@ -169,6 +170,21 @@ def test_undeclared_candidates_are_refused_with_yaml_that_then_works(tmp_path: P
     values = read(path, conventions=Conventions(quaternions=sites)).values["demo_0"]
     np.testing.assert_array_equal(values["obs/flat"], turned(demo.tree["obs/flat"], 5, 11))
     np.testing.assert_array_equal(values["obs/tool_quat"], turned(demo.tree["obs/tool_quat"], 0))
+
+
+def test_broken_bytes_of_one_demo_do_not_stop_the_asking(tmp_path: Path) -> None:
+    path = isaac_file(
+        tmp_path / "x.hdf5", {"demo_0": isaac_demo(8), "demo_1": isaac_demo(8, seed=2)}, root={}
+    )
+    with h5py.File(path, "a") as handle:
+        broken = handle.create_dataset("data/demo_0/obs/x", data=random(8, 6), chunks=(8, 6), compression=4)
+        handle["data/demo_1/obs/x"] = np.concatenate((random(8, 2), quaternions(8)), axis=1)
+        where = broken.id.get_chunk_info(0).byte_offset
+    content = bytearray(path.read_bytes())
+    content[where + 8 : where + 40] = b"\xff" * 32
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=re.escape("{path: obs/x, starts: [2]}")):
+        read(path)
 
 
 def test_a_declaration_of_no_quaternion_is_believed(tmp_path: Path) -> None:
