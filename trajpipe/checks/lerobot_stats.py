@@ -106,12 +106,12 @@ def image_statistics(subject: Subject) -> Iterator[Finding]:
             yield from _compare_frames(episode.stats.get(camera), frames, place, episode.length)
     for camera in folder.cameras:
         claimed = (folder.stats or {}).get(camera)
-        episodes = [f for (name, _), f in found.items() if name == camera and f.number]
-        if claimed is not None and episodes:
+        seen = {e.index: f for e in folder.episodes if (f := found.get((camera, e.index))) and f.number}
+        if claimed is not None and seen:
             compared += 1
-            yield from _compare_frames(
-                claimed, Frames.joined(episodes), Place(files.STATS, column=camera), None
-            )
+            weights = [sampled_count(e.length) for e in folder.episodes if e.index in seen]
+            joined = Frames.joined(list(seen.values()), weights)
+            yield from _compare_frames(claimed, joined, Place(files.STATS, column=camera), None)
     if per_episode or compared:
         subject.count(compared, max(1, compared), "camera statistics")
 

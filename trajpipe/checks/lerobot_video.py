@@ -27,7 +27,7 @@ _MOST_SAMPLED: Final = 32
 
 @dataclass(slots=True)
 class Frames:
-    """Sums over decoded frames of one camera and episode, per channel, exact integers.
+    """Sums over decoded frames of one camera and episode, per channel.
 
     Attributes:
         number: Frames summed.
@@ -37,9 +37,9 @@ class Frames:
     """
 
     number: int = 0
-    pixels: int = 0
-    total: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, np.int64))
-    squares: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, np.int64))
+    pixels: float = 0
+    total: NDArray[Any] = field(default_factory=lambda: np.zeros(3, np.int64))
+    squares: NDArray[Any] = field(default_factory=lambda: np.zeros(3, np.int64))
 
     def add(self, frame: NDArray[np.uint8]) -> None:
         """Add a frame (H, W, 3); large ones thinned as LeRobot does."""
@@ -52,14 +52,15 @@ class Frames:
         self.squares += (values * values).sum(axis=0)
 
     @classmethod
-    def joined(cls, parts: Sequence[Frames]) -> Frames:
-        """All of them together."""
+    def joined(cls, parts: Sequence[Frames], weights: Sequence[int]) -> Frames:
+        """All of them together, each standing for so many frames as its weight says."""
         out = cls()
-        for part in parts:
+        for part, weight in zip(parts, weights, strict=True):
+            share = weight / part.number
             out.number += part.number
-            out.pixels += part.pixels
-            out.total = out.total + part.total
-            out.squares = out.squares + part.squares
+            out.pixels += part.pixels * share
+            out.total = out.total + part.total * share
+            out.squares = out.squares + part.squares * share
         return out
 
     @property

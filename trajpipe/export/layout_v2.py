@@ -5,13 +5,14 @@ What is not here: the rows and frames themselves, see `trajpipe.export.writer`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import pyarrow as pa
 
 from trajpipe.export import metadata
+from trajpipe.export.features import Feature
 from trajpipe.export.metadata import META, EpisodeRecord, Summary
 from trajpipe.export.options import ExportOptions
 from trajpipe.export.statistics import DatasetStatistics
@@ -36,6 +37,9 @@ class LayoutV2:
         (root / META).mkdir(parents=True, exist_ok=True)
         self._episodes = self._open("episodes.jsonl")
         self._stats = self._open("episodes_stats.jsonl") if options.version == "v2.1" else None
+
+    def begin(self, features: Sequence[Feature]) -> None:
+        """The features are known; nothing depends on them here."""
 
     def _open(self, name: str) -> TextIO:
         return (self._root / META / name).open("w", encoding="utf-8", newline="\n")

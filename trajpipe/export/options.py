@@ -17,8 +17,8 @@ from trajpipe.core.names import DATASET_ACTIONS
 
 Version = Literal["v2.0", "v2.1", "v3.0"]
 Codec = Literal["h264", "av1", "png"]
-VERSIONS: Final = ("v2.0", "v2.1")
-CODECS: Final = ("h264", "av1")
+VERSIONS: Final = ("v2.0", "v2.1", "v3.0")
+CODECS: Final = ("h264", "av1", "png")
 DEFAULT_CRF: Final = {"h264": 23, "av1": 30}
 DEFAULT_PRESET: Final = {"h264": "veryfast", "av1": "12"}
 # Raised when the same episodes and options must give other bytes.

@@ -77,6 +77,9 @@ def profile(name: str = DEFAULT) -> ExportProfile:
 register(ExportProfile(DEFAULT, "LeRobot v2.1, h264; also read by GR00T N1.5 to N1.7", {"version": "v2.1"}))
 register(ExportProfile("lerobot-v2.0", "LeRobot v2.0, h264", {"version": "v2.0"}))
 register(
+    ExportProfile("lerobot-v3.0", "LeRobot v3.0, h264; what LeRobot 0.4 and later read", {"version": "v3.0"})
+)
+register(
     ExportProfile("gr00t-v2.1", "LeRobot v2.1 held to GR00T's rules", {"version": "v2.1", "gr00t": True})
 )
 register(

@@ -19,6 +19,7 @@ from trajpipe.core.errors import InputError
 
 # LeRobot's loaders compare the distance of neighbouring timestamps with 1/fps to this, seconds.
 TOLERANCE_S: Final = 1e-4
+COMPRESSION: Final = "snappy"
 
 
 def timestamps(length: int, fps: Fraction, place: object) -> NDArray[np.float32]:
@@ -80,7 +81,7 @@ def write_parquet(path: Path, tables: Iterable[pa.Table]) -> int:
     try:
         for table in tables:
             if writer is None:
-                writer = pq.ParquetWriter(path, table.schema, compression="snappy", use_dictionary=False)
+                writer = pq.ParquetWriter(path, table.schema, compression=COMPRESSION, use_dictionary=False)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
     finally:
         if writer is not None:

@@ -7,6 +7,7 @@ one encoder per episode, fed in order. What is not here: which cameras there are
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -107,6 +108,9 @@ class Video:
     def open(self) -> None:
         """Open the file and its stream; the stream's encoder gives the header, and for AV1 the packets."""
         settings = self.settings
+        if settings.codec == "av1":
+            # SVT-AV1 tells its life story on stderr unless this is set before its first use.
+            os.environ.setdefault("SVT_LOG", "1")
         self._container = av.open(
             str(self.path), "w", format="mp4", container_options={"fflags": "+bitexact"}
         )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,9 @@ from trajpipe.core.ledger import Rejection
 from trajpipe.core.progress import Progress, silent
 from trajpipe.export import metadata, tables
 from trajpipe.export.features import Feature, features_of, left_out, require_same
+from trajpipe.export.images import image_tables
 from trajpipe.export.layout_v2 import LayoutV2
+from trajpipe.export.layout_v3 import LayoutV3
 from trajpipe.export.metadata import EpisodeRecord, Summary
 from trajpipe.export.options import ExportOptions, ExportResult
 from trajpipe.export.statistics import DatasetStatistics, FrameHistogram, row_stats, sampled_rows
@@ -41,6 +43,9 @@ class Layout(Protocol):
     @property
     def quantiles(self) -> tuple[str, ...]:
         """Quantiles that episode statistics need."""
+
+    def begin(self, features: Sequence[Feature]) -> None:
+        """The first episode has told the features."""
 
     def data(self, index: int, tables: Iterable[pa.Table]) -> None:
         """Write an episode's rows."""
@@ -83,7 +88,7 @@ def export_lerobot(
     scratch = destination / _SCRATCH
     scratch.mkdir(parents=True, exist_ok=True)
     statistics = DatasetStatistics(scratch)
-    layout = LayoutV2(destination, options)
+    layout = _layout(destination, scratch, options)
     try:
         with VideoPool(_video_settings(options), options.workers) as pool:
             export = _Export(options, layout, statistics, pool)
@@ -97,6 +102,12 @@ def export_lerobot(
         statistics.close()
     shutil.rmtree(scratch)
     return export.result(summary)
+
+
+def _layout(destination: Path, scratch: Path, options: ExportOptions) -> Layout:
+    if options.version == "v3.0":
+        return LayoutV3(destination, scratch, options)
+    return LayoutV2(destination, options)
 
 
 def _video_settings(options: ExportOptions) -> VideoSettings:
@@ -147,6 +158,7 @@ class _Export:
             require_same(self.features, episode, found)
             return
         self.features = found
+        self.layout.begin(found)
         metadata.modality(found, self.options)
         for term in left_out(episode, found):
             self._note("term-left-out", "the term is not exported", term)
@@ -173,8 +185,19 @@ class _Export:
         for name, values in rows.items():
             record.stats[name] = row_stats(values, self.layout.quantiles)
             self.statistics.add_rows(name, values)
-        self.layout.data(record.index, [tables.table_of(rows)])
+        self._write_tables(episode, record, rows)
         return record
+
+    def _write_tables(self, episode: Episode, record: EpisodeRecord, rows: dict[str, NDArray[Any]]) -> None:
+        images = {f.name: FrameHistogram() for f in self.features if f.kind == "image"}
+        if not images:
+            self.layout.data(record.index, [tables.table_of(rows)])
+            return
+        made = image_tables(episode, self.features, rows, images, self.options.workers)
+        self.layout.data(record.index, made)
+        for name, histogram in images.items():
+            record.stats[name] = histogram.stats(self.layout.quantiles)
+            self.statistics.add_frames(name, histogram)
 
     def _write_frames(self, episode: Episode, record: EpisodeRecord) -> None:
         cameras = [f for f in self.features if f.kind == "video"]

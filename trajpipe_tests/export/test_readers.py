@@ -105,3 +105,53 @@ def test_solid_red_is_red_in_both_loaders(tmp_path: Path, run_reader: RunReader)
     for name, root in (("lerobot-0.3.3", "ds"), ("lerobot-0.4.4", "v3")):
         mean = run_reader(name, tmp_path / root, "--frames", "3")["items"][0]["cameras"][CAMERA]["mean"]
         np.testing.assert_allclose(mean, [1, 0, 0], atol=0.02)
+
+
+@pytest.mark.parametrize("codec", ["h264", "av1"])
+def test_lerobot_044_loads_our_own_v30_export(tmp_path: Path, run_reader: RunReader, codec: str) -> None:
+    export(tmp_path / "ds", some_episodes(), version="v3.0", codec=codec)
+    found = run_reader(
+        "lerobot-0.4.4", tmp_path / "ds", "--frames", wanted_frames(), "--save", tmp_path / "frames"
+    )
+    assert found["codebase_version"] == "v3.0"
+    assert_loads(found, tmp_path / "frames")
+
+
+def test_our_v30_tells_what_the_official_converter_tells(tmp_path: Path, run_reader: RunReader) -> None:
+    """Same rows, same ranges, same times in the video, same keys; statistics equal where both have them."""
+    export(tmp_path / "v21", some_episodes())
+    export(tmp_path / "ours", some_episodes(), version="v3.0")
+    run_reader("lerobot-convert", tmp_path / "v21", tmp_path / "theirs")
+    ours = run_reader("lerobot-0.4.4", tmp_path / "ours", "--frames", "0")
+    theirs = run_reader("lerobot-0.4.4", tmp_path / "theirs", "--frames", "0")
+    assert ours["columns"] == theirs["columns"]
+    assert ours["tasks"] == theirs["tasks"]
+    for mine, other in zip(ours["episode_rows"], theirs["episode_rows"], strict=True):
+        assert mine.keys() == other.keys()
+        assert mine.pop("tasks") == other.pop("tasks")
+        assert mine == pytest.approx(other)
+    for name, stats in theirs["stats"].items():
+        for statistic, values in stats.items():
+            np.testing.assert_allclose(ours["stats"][name][statistic], values, rtol=1e-6, atol=1e-7)
+    quantiles = {"q01", "q10", "q50", "q90", "q99"}
+    assert all(quantiles <= set(stats) for stats in ours["stats"].values())
+
+
+@pytest.mark.parametrize(("version", "reader"), [("v2.1", "lerobot-0.3.3"), ("v3.0", "lerobot-0.4.4")])
+def test_png_columns_load_without_loss(
+    tmp_path: Path, run_reader: RunReader, version: str, reader: str
+) -> None:
+    odd = scenes.frames(9, 2, (63, 65))
+    some = [episode(i, 9, columns={"obs/front": odd}) for i in range(2)]
+    export(tmp_path / "ds", some, version=version, codec="png")
+    run_reader(reader, tmp_path / "ds", "--frames", "0,17", "--save", tmp_path / "frames")
+    for row, original in ((0, odd[0]), (17, odd[8])):
+        frame = np.load(tmp_path / "frames" / f"{CAMERA}__{row}.npy").transpose(1, 2, 0) * 255
+        np.testing.assert_array_equal(np.round(frame).astype(np.uint8), original)
+
+
+def test_the_official_converter_takes_png_columns(tmp_path: Path, run_reader: RunReader) -> None:
+    export(tmp_path / "ds", [episode(i, 9) for i in range(2)], codec="png")
+    run_reader("lerobot-convert", tmp_path / "ds", tmp_path / "v3")
+    found = run_reader("lerobot-0.4.4", tmp_path / "v3", "--frames", "17")
+    assert found["items"][0]["cameras"][CAMERA]["shape"] == [3, *scenes.SIZE]
