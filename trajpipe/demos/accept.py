@@ -6,6 +6,7 @@ What is not here: filters that a user configures, see `trajpipe.demos.select`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,19 @@ def _check_path(path: str, paths: Collection[str], place: Place) -> None:
             raise SchemaError(
                 "a path is both a dataset and a group", place=place, got="/".join(parts[:depth])
             )
+
+
+def checked_word(kind: type[StrEnum], value: Any, place: Place) -> str:
+    """The value of an attribute that holds one of a few words.
+
+    Raises:
+        InputError: another word; names those that are known.
+    """
+    try:
+        return kind(value).value
+    except ValueError as error:
+        rule = "an attribute has a value that we do not know"
+        raise InputError(rule, place=place, got=repr(value), expected=", ".join(kind)) from error
 
 
 def require_finite(rows: NDArray[Any], start: int, place: Place) -> None:

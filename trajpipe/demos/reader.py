@@ -20,6 +20,7 @@ from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError, StateError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
+from trajpipe.demos.accept import checked_word
 from trajpipe.hdf5.attributes import attributes_of, json_object, plain
 from trajpipe.hdf5.columns import HDF5Column, column_of
 from trajpipe.hdf5.files import datasets_below, open_hdf5
@@ -168,24 +169,22 @@ class DemosFile:
         length = int(datasets[names.DATASET_ACTIONS].shape[0])
         columns, extras = _divided(datasets, length)
         attributes = attributes_of(group)
-        known = bool(attributes.get(names.ATTR_SUCCESS_KNOWN, names.ATTR_SUCCESS in attributes))
+        success, seed = _success(attributes), attributes.get(names.ATTR_SEED)
         return Episode(
             name=name,
             length=length,
             columns=columns,
             extras=extras,
-            attributes=_recorded(attributes, known=known),
-            success=bool(attributes[names.ATTR_SUCCESS]) if known else None,
-            success_as=bool(attributes.get(names.ATTR_SUCCESS, True)),
-            seed=attributes.get(names.ATTR_SEED),
-            task=attributes.get(names.ATTR_TASK) or None,
-            tag=_member(names.Tag, attributes.get(names.ATTR_SOURCE, self._tag()), place),
+            attributes=_recorded(attributes, known=success is not None),
+            success=success,
+            seed=seed if isinstance(seed, int) else None,
+            task=_text(attributes, names.ATTR_TASK, "") or None,
+            tag=checked_word(names.Tag, attributes.get(names.ATTR_SOURCE, self._tag()), place),
             alignment=_alignment(attributes, place),
-            source_file=attributes.get(names.ATTR_SOURCE_FILE, self.path.name),
-            source_demo=attributes.get(names.ATTR_SOURCE_DEMO, name),
-            source_sha256=attributes.get(names.ATTR_SOURCE_SHA256, ""),
+            source_file=_text(attributes, names.ATTR_SOURCE_FILE, self.path.name),
+            source_demo=_text(attributes, names.ATTR_SOURCE_DEMO, name),
+            source_sha256=_text(attributes, names.ATTR_SOURCE_SHA256, ""),
             split=split,
-            content_sha256=attributes.get(names.ATTR_CONTENT_SHA256, ""),
         )
 
     def _tag(self) -> str:
@@ -288,17 +287,19 @@ def _recorded(attributes: Mapping[str, Any], *, known: bool) -> dict[str, Any]:
 
 def _alignment(attributes: Mapping[str, Any], place: Place) -> str | None:
     value = attributes.get(names.ATTR_OBS_ALIGNMENT)
-    return None if value is None else _member(names.Alignment, value, place)
+    return None if value is None else checked_word(names.Alignment, value, place)
 
 
-def _member(kind: type[names.Tag] | type[names.Alignment], value: Any, place: Place) -> str:
-    try:
-        return kind(value).value
-    except ValueError as error:
-        expected = ", ".join(kind)
-        raise InputError(
-            "an attribute has a value that we do not know", place=place, got=repr(value), expected=expected
-        ) from error
+def _success(attributes: Mapping[str, Any]) -> bool | None:
+    """The recorded success; None when it is absent, not a truth value, or said to be unknown."""
+    value = attributes.get(names.ATTR_SUCCESS)
+    known = attributes.get(names.ATTR_SUCCESS_KNOWN, True)
+    return bool(value) if known and isinstance(value, (bool, int)) else None
+
+
+def _text(attributes: Mapping[str, Any], name: str, default: str) -> str:
+    value = attributes.get(name)
+    return value if isinstance(value, str) and value else default
 
 
 def _mask(dataset: h5py.Dataset) -> tuple[str, ...]:

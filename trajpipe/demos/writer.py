@@ -23,7 +23,7 @@ from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
 from trajpipe.core.paths import without_absolute_paths_in
 from trajpipe.core.provenance import sha256_bytes
-from trajpipe.demos.accept import checked_columns, checked_env_args, require_finite
+from trajpipe.demos.accept import checked_columns, checked_env_args, checked_word, require_finite
 from trajpipe.demos.attributes import write_attributes
 from trajpipe.demos.content import ContentHash
 from trajpipe.demos.images import ImageLayout, ImageWriter
@@ -205,12 +205,13 @@ class DemosWriter:
                 dataset[start : start + rows.shape[0]] = rows
 
     def _demo_attributes(self, name: str, episode: Episode, content_sha256: str) -> dict[str, Any]:
+        place = Place(file=episode.source_file, demo=episode.name)
         kept = {k: v for k, v in episode.attributes.items() if k not in _OWN_DEMO_ATTRIBUTES}
         values = self._without_paths(name, kept) | {
             names.ATTR_NUM_SAMPLES: episode.length,
             names.ATTR_SUCCESS: np.bool_(self._success(episode)),
             names.ATTR_SUCCESS_KNOWN: np.bool_(episode.success is not None),
-            names.ATTR_SOURCE: names.Tag(episode.tag).value,
+            names.ATTR_SOURCE: checked_word(names.Tag, episode.tag, place),
             names.ATTR_SOURCE_FILE: episode.source_file,
             names.ATTR_SOURCE_DEMO: episode.source_demo or episode.name,
             names.ATTR_SOURCE_SHA256: episode.source_sha256,
@@ -220,7 +221,7 @@ class DemosWriter:
         if episode.seed is not None:
             values[names.ATTR_SEED] = int(episode.seed)
         if episode.alignment is not None:
-            values[names.ATTR_OBS_ALIGNMENT] = names.Alignment(episode.alignment).value
+            values[names.ATTR_OBS_ALIGNMENT] = checked_word(names.Alignment, episode.alignment, place)
         return values
 
     def _success(self, episode: Episode) -> bool:

@@ -134,6 +134,27 @@ def test_an_initial_state_stays_an_extra_when_the_demo_has_one_row(tmp_path: Pat
     assert back.length == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("success", "False", "success", None),
+        ("success", 0, "success", False),
+        ("seed", 1.5, "seed", None),
+        ("task", 3, "task", None),
+        ("source_file", 3, "source_file", "scripted_lift.hdf5"),
+        ("source_demo", "", "source_demo", "demo_0"),
+    ],
+)
+def test_foreign_values_of_another_kind_are_not_believed(
+    tmp_path: Path, name: str, value: object, field: str, expected: object
+) -> None:
+    path = foreign(tmp_path / "scripted_lift.hdf5")
+    with h5py.File(path, "r+") as file:
+        file["data/demo_0"].attrs[name] = value
+    with DemosFile(path) as file:
+        assert getattr(next(iter(file.episodes())), field) == expected
+
+
 def _edit(change: Callable[[h5py.File], object]) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         with h5py.File(path, "r+") as file:

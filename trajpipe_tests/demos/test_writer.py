@@ -325,6 +325,8 @@ def _spoiled(path: str, row: int, value: float) -> Episode:
             "nan-action",
             _place("actions", 0),
         ),
+        (episode(tag="robot"), InputError, "bad-input", _place()),
+        (episode(alignment="sideways"), InputError, "bad-input", _place()),
         (
             episode(columns={"obs/x": ArrayColumn(np.ones((20, 2)))}),
             InputError,
