@@ -15,23 +15,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from trajpipe_tests.readers.digests import digests_below
 from trajpipe_tests.readers.runner import ReaderFailedError
 
 RunReader = Callable[..., dict[str, Any]]
-
-
-def digests(group: h5py.Group) -> dict[str, dict[str, object]]:
-    """Path → shape, dtype and SHA-256 of every dataset below a group, as the reader scripts make them."""
-    out: dict[str, dict[str, object]] = {}
-
-    def visit(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            rows = np.ascontiguousarray(item[()])
-            sha256 = hashlib.sha256(rows.tobytes()).hexdigest()
-            out[name] = {"shape": list(rows.shape), "dtype": str(rows.dtype), "sha256": sha256}
-
-    group.visititems(visit)
-    return out
 
 
 @pytest.fixture(params=["dataset.hdf5", "annotated_dataset.hdf5"])
@@ -43,7 +30,7 @@ def isaaclab_file(request: pytest.FixtureRequest, shared_data: Path) -> Path:
 def test_isaaclab_handler_hands_out_every_dataset(run_reader: RunReader, isaaclab_file: Path) -> None:
     out = run_reader("isaaclab", isaaclab_file)
     with h5py.File(isaaclab_file) as handle:
-        expected = {name: digests(demo) for name, demo in handle["data"].items()}
+        expected = {name: digests_below(demo) for name, demo in handle["data"].items()}
     assert out["count"] == 10
     assert {name: e["columns"] for name, e in out["episodes"].items()} == expected
     assert {e["success"] for e in out["episodes"].values()} == {True}
@@ -53,7 +40,7 @@ def test_robomimic_hands_out_flat_terms_and_counts_2163(run_reader: RunReader, i
     out = run_reader("robomimic", isaaclab_file)
     with h5py.File(isaaclab_file) as handle:
         for name, columns in out["columns"].items():
-            expected = digests(handle["data"][name])
+            expected = digests_below(handle["data"][name])
             assert columns == {path: expected[path] for path in columns}
             assert {"actions", "obs/eef_quat", "obs/object"} <= set(columns)
     assert out["transitions"] == 2163
