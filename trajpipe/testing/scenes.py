@@ -49,7 +49,7 @@ def cubes(rng: np.random.Generator, count: int, task: Task) -> Scene:
 def tabletop(rng: np.random.Generator, task: Task) -> Scene:
     """A bowl, cheese, a bottle and a plate before a cabinet with three drawers (LIBERO's goal suite)."""
     half = np.array([[0.035, 0.035, 0.022], [0.022, 0.04, 0.016], [0.02, 0.02, 0.085], [0.06, 0.06, 0.008]])
-    spots = np.array([[0.46, -0.04], [0.50, -0.20], [0.62, -0.10], [0.52, 0.10]]) + rng.uniform(
+    spots = np.array([[0.44, -0.10], [0.54, -0.22], [0.62, -0.10], [0.48, 0.07]]) + rng.uniform(
         -0.012, 0.012, (4, 2)
     )
     positions = np.column_stack((spots, half[:, 2]))
