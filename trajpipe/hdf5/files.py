@@ -16,7 +16,7 @@ from typing import Final
 import h5py
 import hdf5plugin  # noqa: F401  (registers its filters without any environment variable)
 
-from trajpipe.core.errors import InputError, LockedError, UnreadableError, UntrustedError
+from trajpipe.core.errors import InputError, LockedError, TrajpipeError, UnreadableError, UntrustedError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
 
@@ -140,7 +140,7 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
         UntrustedError: an external link, external storage, a virtual dataset or a link cycle; names it.
         UnreadableError: the file's own structure cannot be walked.
     """
-    try:
+    with damage_named(path):
         for place, what in _ways_out(handle):
             circle = "links back" in what
             raise UntrustedError(
@@ -148,10 +148,29 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
                 place=Place(file=path.name, column=place),
                 code="link-cycle" if circle else "external-reference",
             )
-    except (RuntimeError, KeyError, OSError) as error:
-        if isinstance(error, UntrustedError):
-            raise
-        raise UnreadableError("the file's structure cannot be read", place=path, got=error) from error
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Within it, what h5py raises on a damaged structure becomes an `UnreadableError` that names the file.
+
+    h5py has no error of its own: damage comes as RuntimeError, KeyError, ValueError or TypeError.
+
+    Raises:
+        UnreadableError: h5py met damage (`broken-structure`).
+    """
+    try:
+        yield
+    except TrajpipeError:
+        raise
+    except (RuntimeError, KeyError, ValueError, TypeError, OSError) as error:
+        raise UnreadableError(
+            "the file's structure cannot be read",
+            place=path,
+            got=error,
+            hint="Copy or record it again.",
+            code="broken-structure",
+        ) from error
 
 
 def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from trajpipe.core import names
-from trajpipe.core.episode import Column, Description, Episode, whole
+from trajpipe.core.episode import Column, Description, Episode
 from trajpipe.core.errors import SchemaError, UnreadableError
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Rejection
 from trajpipe.hdf5 import attributes
+from trajpipe.hdf5.files import damage_named
 from trajpipe.sources.alignment import AlignmentEvidence
 from trajpipe.sources.base import ReadOptions, Source
 from trajpipe.sources.demo_columns import DemoColumns, converted_columns, recorded_columns
@@ -44,6 +45,8 @@ from trajpipe.sources.recording import (
 )
 
 _DEMOS_SAMPLED: Final = 8
+# Of one demo: an hour at 50 Hz; more would only cost memory.
+_ROWS_COMPARED: Final = 180_000
 _REJECTED: Final = (names.Reason.NO_ACTIONS, names.Reason.RAGGED, names.Reason.BAD_EPISODE)
 
 
@@ -129,7 +132,7 @@ class DemoSource(Source):
 
     def describe(self, path: Path, options: ReadOptions) -> Description:
         """What the recording says before its episodes are read; see `Source.describe`."""
-        with open_recording(path) as recording:
+        with open_recording(path) as recording, damage_named(path):
             reading = reading_of(recording, options, self.defaults(recording, options))
             environment = environment_of(recording, options.conventions, self.env_type)
             masks, mask_findings = masks_of(recording)
@@ -161,7 +164,7 @@ class DemoSource(Source):
 
     def episodes(self, path: Path, options: ReadOptions) -> Iterator[Episode | Rejection]:
         """Episodes in natural order; see `Source.episodes`."""
-        with open_recording(path) as recording:
+        with open_recording(path) as recording, damage_named(path):
             reading = reading_of(recording, options, self.defaults(recording, options))
             self.check_recording(recording, options)
             one = _Pass(reading, _splits(masks_of(recording)[0]))
@@ -175,12 +178,16 @@ class DemoSource(Source):
                 options.report(finding)
 
     def _episode_or_rejection(self, one: _Pass, name: str) -> Episode | Rejection:
+        path = one.reading.recording.path
         try:
-            return self._episode(one, name)
+            with damage_named(path):
+                return self._episode(one, name)
+        except UnreadableError as error:
+            return Rejection(path.name, name, names.Reason.UNREADABLE.value, str(error))
         except SchemaError as error:
             if error.code not in _REJECTED:
                 raise
-            return Rejection(one.reading.recording.path.name, name, error.code, str(error))
+            return Rejection(path.name, name, error.code, str(error))
 
     def _episode(self, one: _Pass, name: str) -> Episode:
         reading = one.reading
@@ -218,8 +225,11 @@ class DemoSource(Source):
         if streams is None:
             return
         obs, states = recorded.columns[streams.obs], recorded.columns[streams.states]
+        rows = min(recorded.length, _ROWS_COMPARED)
         try:
-            one.evidence.add(whole(obs), whole(states)[:, streams.span], states_follow=streams.states_follow)
+            one.evidence.add(
+                obs.read(0, rows), states.read(0, rows)[:, streams.span], states_follow=streams.states_follow
+            )
         except UnreadableError:
             return  # whoever reads the column for its values meets the broken bytes and names them
 
@@ -248,8 +258,9 @@ def _sampled_demos(reading: Reading) -> Iterator[Mapping[str, Column]]:
     step = max(1, -(-len(demos) // _DEMOS_SAMPLED))
     for name in demos[::step]:
         try:
-            found = recorded_columns(quiet, name)
-        except SchemaError:
+            with damage_named(reading.recording.path):
+                found = recorded_columns(quiet, name)
+        except (SchemaError, UnreadableError):
             continue
         yield found.columns | found.extras
 

@@ -45,7 +45,7 @@ def _kind_of(path: Path, _modified_ns: int, _size: int, _inode: int) -> str | No
     try:
         with open_hdf5(path) as handle:
             return _kind(handle)
-    except (TrajpipeError, OSError, RuntimeError, KeyError):
+    except (TrajpipeError, OSError, RuntimeError, KeyError, ValueError, TypeError):
         return None
 
 

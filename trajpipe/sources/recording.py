@@ -20,7 +20,7 @@ from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.order import natural_sorted
 from trajpipe.hdf5 import attributes
-from trajpipe.hdf5.files import open_hdf5
+from trajpipe.hdf5.files import damage_named, open_hdf5
 
 OLD_LAYOUT: Final = "episodes"
 _DEMO: Final = re.compile(rf"{names.DEMO_PREFIX}[0-9]+")
@@ -89,21 +89,27 @@ def open_recording(path: Path) -> Iterator[Recording]:
         InputError: it has no demo (`no-demos`), or the old `episodes/` layout (`old-layout`).
     """
     with open_hdf5(path) as handle:
-        data = handle.get(names.GROUP_DATA)
-        if not isinstance(data, h5py.Group):
-            raise _no_data(handle, path)
-        demos = demo_names(data)
-        if not demos:
-            others = natural_sorted(data)[:_SHOWN]
-            raise InputError(
-                "no demos: the recording ended without one",
-                place=Place(path.name),
-                got=f"/data with {', '.join(others)}" if others else "an empty /data group",
-                expected="/data/demo_<i> with actions",
-                hint="Record again, or delete the file; nothing is written for it.",
-                code="no-demos",
-            )
+        with damage_named(path):
+            data, demos = _data_and_demos(handle, path)
         yield Recording(path, handle, data, demos)
+
+
+def _data_and_demos(handle: h5py.File, path: Path) -> tuple[h5py.Group, tuple[str, ...]]:
+    data = handle.get(names.GROUP_DATA)
+    if not isinstance(data, h5py.Group):
+        raise _no_data(handle, path)
+    demos = demo_names(data)
+    if not demos:
+        others = natural_sorted(data)[:_SHOWN]
+        raise InputError(
+            "no demos: the recording ended without one",
+            place=Place(path.name),
+            got=f"/data with {', '.join(others)}" if others else "an empty /data group",
+            expected="/data/demo_<i> with actions",
+            hint="Record again, or delete the file; nothing is written for it.",
+            code="no-demos",
+        )
+    return data, demos
 
 
 def _no_data(handle: h5py.File, path: Path) -> InputError:
