@@ -140,7 +140,7 @@ def _scan_episode(scan: RowScan, folder: LeRobotFolder, episode: EpisodeLine, ro
         if spec.get("dtype") in ("video", "image", "string") or name not in rows.table.column_names:
             continue
         values = matrix(rows.table[name])
-        if values is None:
+        if values is None or [values.shape[1]] != spec.get("shape") or not len(values):
             continue
         scan.extend(_finite_findings(name, values, episode, rows.name))
         claimed = (folder.stats or {}).get(name, {})
