@@ -192,7 +192,12 @@ def test_a_demo_file(invoke: Command, tmp_path: Path) -> None:
     (tmp_path / "a.demo").write_bytes(demo_file(7, [(0, 3, 1), (3, 4, 0)]))
     value = invoke("inspect", "a.demo", "--json").json
     assert value["kind"] == "transitions"
-    assert value["facts"] == {"rows": 7, "obs_dim": 3, "act_dim": 2}
+    assert value["facts"] == {
+        "rows": 7,
+        "obs_dim": 3,
+        "act_dim": 2,
+        "rows with a human's intervention": 0,
+    }
     assert value["episodes"]["lengths"] == [3, 4]
     assert value["episodes"]["success"] == {"yes": 1, "no": 1}
     assert [(d["min"], d["max"]) for d in value["ranges"][0]["dimensions"]] == [(0, 6), (-6, 0)]
@@ -203,7 +208,7 @@ def test_a_demo_file_of_another_size_than_it_says(invoke: Command, tmp_path: Pat
     (tmp_path / "a.demo").write_bytes(demo_file(7, [(0, 7, 1)])[:-1])
     ran = invoke("inspect", "a.demo")
     assert ran.code == 2
-    assert "a .demo file has the size that its header says" in ran.err
+    assert "error [truncated] the file's size is what its header says" in ran.err
     (tmp_path / "b.demo").write_bytes(b"MRLDEMO1")
     assert invoke("inspect", "b.demo").code == 2
 
