@@ -177,6 +177,7 @@ class DemosFile:
             extras=extras,
             attributes=_recorded(attributes, known=success is not None),
             success=success,
+            success_as=attributes.get(names.ATTR_SUCCESS, True) is not False,
             seed=seed if isinstance(seed, int) else None,
             task=_text(attributes, names.ATTR_TASK, "") or None,
             tag=checked_word(names.Tag, attributes.get(names.ATTR_SOURCE, self._tag()), place),
@@ -185,6 +186,7 @@ class DemosFile:
             source_demo=_text(attributes, names.ATTR_SOURCE_DEMO, name),
             source_sha256=_text(attributes, names.ATTR_SOURCE_SHA256, ""),
             split=split,
+            content_sha256=_text(attributes, names.ATTR_CONTENT_SHA256, ""),
         )
 
     def _tag(self) -> str:

@@ -76,7 +76,8 @@ class DemosWriter:
             image_layout: `strips` (chunks of 16 frames of 16 rows) or `frames` (one frame per chunk).
             fletcher32: Add HDF5's checksum to every chunk (columns are then chunked, and slower to write).
             attributes: Attributes of /data to keep as recorded.
-            unknown_success: Unknown is written as True (`keep`), as False (`fail`), or refused (`drop`).
+            unknown_success: Unknown is written as the episode's `success_as` (`keep`), as False (`fail`),
+                or refused (`drop`).
 
         Raises:
             OutputExistsError: the path exists.
@@ -231,7 +232,9 @@ class DemosWriter:
                 place=Place(file=episode.source_file, demo=episode.name),
                 code=names.Reason.UNKNOWN_SUCCESS.value,
             )
-        return self._unknown == "keep" if episode.success is None else episode.success
+        if episode.success is None:
+            return self._unknown == "keep" and episode.success_as
+        return episode.success
 
     def _without_paths(self, owner: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Recorded text with absolute paths reduced; the original's hash is noted for the recipe."""

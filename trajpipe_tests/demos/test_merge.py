@@ -206,6 +206,14 @@ def test_an_unknown_success_stays_unknown(tmp_path: Path) -> None:
         assert [e.success for e in file.episodes()] == [True, True, True, None, None]
 
 
+def test_an_unknown_success_written_as_failure_stays_written_so(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.hdf5", episode(success=None), unknown_success="fail")
+    merge([path], tmp_path / "all.hdf5")
+    with h5py.File(tmp_path / "all.hdf5") as file:
+        attributes = file["data/demo_0"].attrs
+        assert (attributes["success"], attributes["success_known"]) == (False, False)
+
+
 def test_an_existing_destination_is_kept_unless_overwritten(tmp_path: Path) -> None:
     paths, target = two(tmp_path), tmp_path / "all.hdf5"
     target.write_text("mine")
