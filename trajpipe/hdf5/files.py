@@ -220,16 +220,21 @@ def _circles(addresses: dict[bytes, int]) -> Iterator[bytes]:
                 yield path
 
 
-def datasets_below(group: h5py.Group) -> dict[str, h5py.Dataset]:
-    """All datasets below a group by their relative path, in natural order of the paths."""
-    found: dict[str, h5py.Dataset] = {}
+def items_below(group: h5py.Group) -> dict[str, h5py.Group | h5py.Dataset]:
+    """All groups and datasets below a group by their relative path, in natural order of the paths."""
+    found: dict[str, h5py.Group | h5py.Dataset] = {}
 
     def visit(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
+        if isinstance(item, h5py.Group | h5py.Dataset):
             found[name] = item
 
     group.visititems(visit)
     return {name: found[name] for name in natural_sorted(found)}
+
+
+def datasets_below(group: h5py.Group) -> dict[str, h5py.Dataset]:
+    """All datasets below a group by their relative path, in natural order of the paths."""
+    return {name: item for name, item in items_below(group).items() if isinstance(item, h5py.Dataset)}
 
 
 def subgroups(group: h5py.Group) -> dict[str, h5py.Group]:

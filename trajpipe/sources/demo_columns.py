@@ -19,7 +19,7 @@ from trajpipe.core.errors import InputError, SchemaError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.hdf5 import attributes
 from trajpipe.hdf5.columns import column_of
-from trajpipe.hdf5.files import datasets_below
+from trajpipe.hdf5.files import items_below
 from trajpipe.sources.images import ImageReading, as_image, is_float_image
 from trajpipe.sources.quaternion_sites import QuaternionReading
 from trajpipe.sources.recording import Recording
@@ -61,7 +61,8 @@ class DemoColumns:
         length: T, rows of `actions`.
         columns: Path → column of T rows.
         extras: Path → column of another length.
-        loose: Path → value of a scalar or text dataset, which L2 can only keep as an attribute.
+        loose: What L2 can only keep as attributes of the demo: path → value of a scalar or text dataset,
+            `<path>@<name>` → attribute of an inner group or dataset.
     """
 
     length: int
@@ -87,11 +88,15 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
             code=names.Reason.NO_ACTIONS.value,
         )
     out, found = DemoColumns(length), dict[str, Column]()
-    for path, dataset in datasets_below(demo).items():
-        if dataset.shape is not None and dataset.ndim >= 1 and dataset.dtype.kind in "buif":
-            found[path] = column_of(dataset)
+    for path, item in items_below(demo).items():
+        if len(item.attrs):
+            out.loose |= {f"{path}@{key}": value for key, value in attributes.attributes_of(item).items()}
+        if isinstance(item, h5py.Group):
+            continue
+        if item.shape is not None and item.ndim >= 1 and item.dtype.kind in "buif":
+            found[path] = column_of(item)
         else:
-            _keep_loose(reading, name, path, dataset, out)
+            _keep_loose(reading, name, path, item, out)
     ragged_groups = {_top(p) for p, c in found.items() if not _is_aligned(p) and c.shape[0] != length}
     for path, column in found.items():
         if _top(path) == INITIAL_STATE or _top(path) in ragged_groups:

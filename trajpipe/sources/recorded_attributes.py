@@ -50,17 +50,13 @@ class KeptAttributes:
 def kept_attributes(recording: Recording, name: str) -> KeptAttributes:
     """All attributes of a demo that are not counted again or fields of the Episode.
 
-    In a raw file, an attribute that happens to be named like one of ours is kept as `recorded_<name>`;
-    attributes of inner groups and datasets are kept as `<path>@<name>`.
+    In a raw file, an attribute that happens to be named like one of ours is kept as `recorded_<name>`.
     """
     out, demo = KeptAttributes(), recording.demo(name)
     for key, value in attributes.attributes_of(demo).items():
         if key in _OWN or (recording.is_l2 and key in names.DEMO_ATTRS_OURS):
             continue
         keep(out, f"{_RENAMED}{key}" if key in names.DEMO_ATTRS_OURS else key, value)
-    for path, item in _inner(demo).items():
-        for key, value in attributes.attributes_of(item).items():
-            keep(out, f"{path}@{key}", value)
     return out
 
 
@@ -70,18 +66,6 @@ def keep(out: KeptAttributes, key: str, value: Any) -> None:
         out.extras[f"recorded_attributes/{key}"] = ArrayColumn(value[np.newaxis])
     else:
         out.values[key] = _reduced(key, value)
-
-
-def _inner(demo: h5py.Group) -> dict[str, h5py.Group | h5py.Dataset]:
-    """Groups and datasets below a demo that have attributes."""
-    found = dict[str, h5py.Group | h5py.Dataset]()
-
-    def visit(path: str, item: object) -> None:
-        if isinstance(item, h5py.Group | h5py.Dataset) and len(item.attrs):
-            found[path] = item
-
-    demo.visititems(visit)
-    return dict(sorted(found.items()))
 
 
 def _reduced(key: str, value: Any) -> Any:
