@@ -20,10 +20,13 @@ STAGE = "toy"
 
 
 @pytest.fixture(autouse=True)
-def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what the test itself registers."""
+def empty_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Only what the test itself registers; installed packages are looked for anew before and after."""
     monkeypatch.setattr(registry, "_REGISTRY", {})
     monkeypatch.setattr(registry, "entry_points", lambda group: ())
+    registry._load_installed.cache_clear()
+    yield
+    registry._load_installed.cache_clear()
 
 
 def finding(severity: Severity = Severity.ERROR, code: str = "broken", column: str | None = None) -> Finding:
@@ -235,14 +238,18 @@ def test_a_report_survives_json_but_for_the_folder_s_path() -> None:
     assert back.results[1].findings.count(Severity.ERROR) == 9
 
 
-def test_installed_packages_checks_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_checks_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+
     class Point:
         """An entry point whose loading registers a check."""
 
         def load(self) -> None:
+            loaded.append(self)
             passes("from-elsewhere")
 
-    monkeypatch.setattr(
-        registry, "entry_points", lambda group: [Point()] if group == "trajpipe.checks" else []
-    )
+    points = [Point()]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "trajpipe.checks" else [])
     assert [c.code for c in checks_of(STAGE)] == ["from-elsewhere"]
+    assert [c.code for c in checks_of(STAGE)] == ["from-elsewhere"]
+    assert loaded == points
