@@ -22,7 +22,11 @@ ENTRY_POINTS: Final = "trajpipe.checks"
 _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     "raw": ("trajpipe.checks.raw",),
     "demos": ("trajpipe.checks.demos",),
-    "store": ("trajpipe.checks.store",),
+    "store": (
+        "trajpipe.checks.store",
+        "trajpipe.checks.store_libero",
+        "trajpipe.checks.store_libero_physics",
+    ),
     "lerobot": ("trajpipe.checks.lerobot",),
 }
 _REGISTRY: dict[tuple[str, str], Check] = {}

@@ -70,6 +70,17 @@ SIDE_EP_FILE: Final = "ep_file"
 SIDE_EP_DEMO: Final = "ep_demo"
 SIDE_EP_CONTENT: Final = "ep_content"
 SUCCESS_UNKNOWN: Final = 2
+# a LIBERO suite's store
+COLUMN_STATE: Final = "state"
+COLUMN_JOINT_STATES: Final = "joint_states"
+COLUMN_GRIPPER_STATES: Final = "gripper_states"
+COLUMN_QPOS: Final = "qpos"
+SIDE_FIXTURE_NAMES: Final = "fixture_names"
+SIDE_FIXTURE_POS: Final = "fixture_pos"
+SIDE_FIXTURE_QUAT: Final = "fixture_quat"
+LIBERO_ENV_ID: Final = "libero_demos:"
+REMAP_TABLE: Final = "state_remap_"
+SUFFIX_REMAP: Final = ".kv"
 
 # --- LeRobot, keys that we add on every episode of episodes.jsonl ---
 EPISODE_SOURCE: Final = "source"
@@ -148,6 +159,7 @@ class Reason(StrEnum):
     BAD_EPISODE = "bad-episode"
     DECLARED_REJECTED = "declared-rejected"
     REMOVED = "removed"
+    OVER_CAP = "over-cap"
 
 
 def tag_of_file_name(stem: str) -> Tag:

@@ -261,5 +261,5 @@ def _check_addresses(table: JointRemap, values: Mapping[str, str], where: str) -
                     raise InputError("addresses leave gaps or overlap", place=where, got=got, expected=end)
                 end += size
             if values.get(width) != str(end):
-                got = values.get(width)
-                raise InputError(f"{width} is the joints' sum", place=where, got=got, expected=end)
+                said = values.get(width)
+                raise InputError(f"{width} is the joints' sum", place=where, got=said, expected=end)

@@ -1,38 +1,31 @@
-"""The stage L2 → store: the generic trajectory store of a dataset from its L2 files.
+"""The stage L2 → store: the trajectory store of a dataset from its L2 files.
 
-Columns: `action`, one per flat obs term, cameras as CHW images, `task_index`, `success`, `reward`, `done`
-and `truncated` when recorded; per-episode facts as side tables. What is not here: the store's file format.
+What is not here: the store's columns (its layout), and its file format (`trajpipe.store`).
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
-from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
 from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
-from trajpipe.core.names import Reason, Split, Stage
+from trajpipe.core.names import Reason, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
-from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed, perform
-from trajpipe.pipeline.store_columns import ColumnSource, StorePlan, agree, columns_of, rows_of
-from trajpipe.store import ColumnSpec, TrajectoryStoreWriter
+from trajpipe.pipeline.episode_tables import EpisodeTables
+from trajpipe.pipeline.results import Job, Made, StageResult, failed, perform
+from trajpipe.pipeline.store_generic import GenericLayout
+from trajpipe.pipeline.store_layout import StoreLayout
+from trajpipe.pipeline.store_libero import LiberoLayout
+from trajpipe.pipeline.store_plan import StorePlan
+from trajpipe.store import TrajectoryStoreWriter
 
 CODE: Final = "store-1"
-_NO_SPLIT: Final = "none"
-_SPLIT_NAMES: Final = [*(split.value for split in Split), _NO_SPLIT]
-_EPISODE_COLUMNS: Final = (
-    ColumnSpec(names.COLUMN_TASK_INDEX, np.dtype(np.int32), (1,)),
-    ColumnSpec(names.COLUMN_SUCCESS, np.dtype(np.uint8), ()),
-)
 
 
 def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
@@ -67,10 +60,17 @@ def sha256_of_output(path: Path) -> str:
     return provenance.sha256_path(path)
 
 
+def layout_of(plan: StorePlan) -> StoreLayout:
+    """The layout of a plan."""
+    return GenericLayout(plan) if plan.libero is None else LiberoLayout(plan, plan.libero)
+
+
 def check_store(plan: StorePlan, path: Path) -> CheckReport:
     """Run the checks of a plan's store on a file."""
-    columns = {c.name: list(c.paths) for c in columns_of(plan)}
-    return run_checks(Stage.STORE, path, context={"l2": list(plan.inputs), "columns": columns})
+    context = {"l2": list(plan.inputs), **layout_of(plan).check_context()}
+    if plan.demos_per_task is not None:
+        context["demos_per_task"] = plan.demos_per_task
+    return run_checks(Stage.STORE, path, context=context)
 
 
 def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:
@@ -79,33 +79,49 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
     Raises:
         SchemaError: an episode's terms, shapes or dtypes differ from the first one's; names both files.
     """
-    columns, tables, ledger = columns_of(plan), _EpisodeTables(), Ledger(failed=dict(plan.failed))
-    with ExitStack() as stack:
-        first = stack.enter_context(DemosFile(plan.inputs[0]))
-        env_id = plan.env_id or str(first.env_args.get("env_name", plan.dataset))
-        writer = stack.enter_context(
-            TrajectoryStoreWriter(
-                temporary,
-                [*(_spec(c, plan) for c in columns), *_EPISODE_COLUMNS],
-                env_id=env_id,
-                seed=plan.seed,
-                source_commit=recipe.key(),
-            )
-        )
+    layout, tables, ledger = layout_of(plan), EpisodeTables(), Ledger(failed=dict(plan.failed))
+    specs, counts = layout.specs(), Counter[str]()
+    with TrajectoryStoreWriter(
+        temporary,
+        specs,
+        env_id=layout.env_id,
+        seed=plan.seed,
+        source_commit=recipe.key(),
+        tasks=layout.tasks,
+    ) as writer:
         for number, path in enumerate(plan.inputs, 1):
-            with DemosFile(path) as demos:
-                count = _append_file(writer, demos, columns, tables, plan)
-            ledger.entries.append(entry_of(path.name, Stage.STORE, count))
+            ledger.entries.append(_append_file(writer, path, layout, tables, plan, counts))
             progress("recordings", number, len(plan.inputs))
-        tables.write(writer)
+        for name, table in {**tables.tables(), **layout.side_tables()}.items():
+            writer.add_side_table(name, table)
     ledger.entries.extend(_departed(plan))
-    facts = {
-        "episodes": ledger.written,
-        "rows": tables.rows,
-        "columns": len(columns) + 2,
-        "tasks": len(tables.tasks),
-    }
+    facts = {"episodes": ledger.written, "rows": tables.rows, "columns": len(specs), "tasks": len(counts)}
     return Made(ledger, facts)
+
+
+def _append_file(
+    writer: TrajectoryStoreWriter,
+    path: Path,
+    layout: StoreLayout,
+    tables: EpisodeTables,
+    plan: StorePlan,
+    counts: Counter[str],
+) -> LedgerEntry:
+    """Append the episodes of an L2 file; those over the cap per task are rejections."""
+    over: list[Rejection] = []
+    with DemosFile(path) as demos:
+        for episode in demos.episodes():
+            task = episode.task or ""
+            if plan.demos_per_task is not None and counts[task] >= plan.demos_per_task:
+                detail = f"{plan.demos_per_task} demos of its task are kept"
+                over.append(Rejection(path.name, episode.name, Reason.OVER_CAP.value, detail))
+                continue
+            layout.append(writer, episode, path.name)
+            tables.add(episode)
+            counts[task] += 1
+            writer.end_episode()
+        written = len(demos) - len(over)
+    return entry(path.name, Stage.STORE.value, written, over)
 
 
 def _departed(plan: StorePlan) -> list[LedgerEntry]:
@@ -125,72 +141,3 @@ def _all_removed(old: LedgerEntry) -> LedgerEntry:
         for i in range(old.written)
     ]
     return entry(old.recording, Stage.STORE.value, 0, rejected)
-
-
-def _spec(column: ColumnSource, plan: StorePlan) -> ColumnSpec:
-    own = plan.column_compression.get(column.name, plan.compression if column.image else None)
-    if own is None:
-        return ColumnSpec(column.name, column.dtype, column.trailing)
-    return ColumnSpec(column.name, column.dtype, column.trailing, compression=own)
-
-
-def _append_file(
-    writer: TrajectoryStoreWriter,
-    demos: DemosFile,
-    columns: list[ColumnSource],
-    tables: _EpisodeTables,
-    plan: StorePlan,
-) -> int:
-    count = 0
-    for episode in demos.episodes():
-        count += 1
-        agree(episode, columns, plan, demos.path.name)
-        for column in columns:
-            for rows in rows_of(episode, column):
-                writer.append(column.name, rows)
-        tables.add(writer, episode)
-        writer.end_episode()
-    return count
-
-
-@dataclass(slots=True)
-class _EpisodeTables:
-    """Per-episode side tables and the per-row columns that come from them."""
-
-    tasks: set[int] = field(default_factory=set)
-    sources: list[str] = field(default_factory=list)
-    success: list[int] = field(default_factory=list)
-    splits: list[int] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    demos: list[str] = field(default_factory=list)
-    content: list[bytes] = field(default_factory=list)
-    rows: int = 0
-
-    def add(self, writer: TrajectoryStoreWriter, episode: Episode) -> None:
-        """Append `task_index` and `success` rows of an episode and note its facts."""
-        known = episode.success is not None
-        success = bool(episode.success) if known else episode.success_as
-        task = writer.add_task(episode.task or "")
-        writer.append(names.COLUMN_TASK_INDEX, np.full((episode.length, 1), task, np.int32))
-        writer.append(names.COLUMN_SUCCESS, np.full(episode.length, success, np.uint8))
-        self.tasks.add(task)
-        self.sources.append(episode.tag)
-        self.success.append(int(success) if known else names.SUCCESS_UNKNOWN)
-        self.splits.append(_SPLIT_NAMES.index(episode.split or _NO_SPLIT))
-        self.files.append(episode.source_file)
-        self.demos.append(episode.source_demo)
-        self.content.append(bytes.fromhex(episode.content_sha256 or "00" * 32))
-        self.rows += episode.length
-
-    def write(self, writer: TrajectoryStoreWriter) -> None:
-        """Write the side tables."""
-        tags = sorted(set(self.sources))
-        writer.add_side_table(names.SIDE_EP_SOURCE, np.array([tags.index(t) for t in self.sources], np.uint8))
-        writer.add_side_table(names.SIDE_SOURCE_TAGS, tags)
-        writer.add_side_table(names.SIDE_EP_SUCCESS, np.array(self.success, np.uint8))
-        writer.add_side_table(names.SIDE_EP_SPLIT, np.array(self.splits, np.uint8))
-        writer.add_side_table(names.SIDE_SPLIT_NAMES, _SPLIT_NAMES)
-        writer.add_side_table(names.SIDE_EP_FILE, self.files)
-        writer.add_side_table(names.SIDE_EP_DEMO, self.demos)
-        hashes = np.frombuffer(b"".join(self.content), np.uint8).reshape(len(self.content), 32)
-        writer.add_side_table(names.SIDE_EP_CONTENT, hashes)

@@ -29,7 +29,7 @@ from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
-from trajpipe.pipeline.store_columns import StorePlan
+from trajpipe.pipeline.store_plan import StorePlan
 from trajpipe.sources.base import detect, source
 
 TO_DEMOS: Final = "demos"

@@ -22,7 +22,7 @@ from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import Catalogue, DatasetConfig, Recording, load_catalogue
 from trajpipe.pipeline.ingest import IngestPlan, recipe_of
-from trajpipe.pipeline.store_columns import StorePlan
+from trajpipe.pipeline.store_plan import StorePlan
 from trajpipe.sources.base import ReadOptions, detect, source
 
 ENVIRONMENT_ROOT = "TRAJPIPE_DATA"

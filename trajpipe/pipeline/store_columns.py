@@ -6,10 +6,9 @@ What is not here: writing the store, see `build_store.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from trajpipe.core.episode import Column, Episode, is_image
 from trajpipe.core.errors import SchemaError
 from trajpipe.core.findings import Place
 from trajpipe.demos.reader import DemosFile
+from trajpipe.pipeline.store_plan import StorePlan
 
 _OBS: Final = names.GROUP_OBS + "/"
 _BLOCK_BYTES: Final = 8 << 20
@@ -41,66 +41,6 @@ _RECORDED: Final = {
     "dones": names.COLUMN_DONE,
     "truncated": names.COLUMN_TRUNCATED,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class StorePlan:
-    """Everything that decides the bytes of one generic store.
-
-    Attributes:
-        dataset: Dataset name.
-        inputs: L2 files in order.
-        target: The store to make.
-        env_id: Manifest's env_id; the first L2 file's env_name when "".
-        seed: Manifest's seed.
-        terms: Obs terms to store, names or patterns; None = all flat ones.
-        cameras: Cameras to store, names or patterns; None = all.
-        float32: Columns cast from float64 to float32, names or patterns (`*` = all).
-        images: Keep cameras.
-        compression: Of image columns: `zstd`, `deflate`, `shuffle-deflate` or `none`.
-        column_compression: Column → its own compression.
-        failed: Recording → why it is missing, for the ledger.
-        absent: L2 files that the missing recordings would have; they are not reported as removed.
-    """
-
-    dataset: str
-    inputs: tuple[Path, ...]
-    target: Path
-    env_id: str = ""
-    seed: int = 0
-    terms: tuple[str, ...] | None = None
-    cameras: tuple[str, ...] | None = None
-    float32: tuple[str, ...] = ()
-    images: bool = True
-    compression: str = "zstd"
-    column_compression: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    absent: tuple[Path, ...] = ()
-
-    def wants(self, path: str, column: Column) -> bool:
-        """True when a flat obs term or camera belongs into the store."""
-        term = path.removeprefix(_OBS)
-        if "/" in term or not path.startswith(_OBS):
-            return False
-        chosen = self.cameras if is_image(column) else self.terms
-        if is_image(column) and not self.images:
-            return False
-        return chosen is None or any(fnmatchcase(term, pattern) for pattern in chosen)
-
-    def recipe_options(self) -> dict[str, Any]:
-        """The options of the recipe, plain JSON values."""
-        return {
-            "dataset": self.dataset,
-            "env_id": self.env_id,
-            "seed": self.seed,
-            "terms": self.terms and sorted(self.terms),
-            "cameras": self.cameras and sorted(self.cameras),
-            "float32": sorted(self.float32),
-            "images": self.images,
-            "compression": self.compression,
-            "column_compression": dict(sorted(self.column_compression.items())),
-            "failed": dict(sorted(self.failed.items())),
-        }
 
 
 @dataclass(frozen=True, slots=True)
