@@ -57,6 +57,19 @@ def test_the_core_imports_numpy_and_the_standard_library_alone() -> None:
     assert found - bare - sys.stdlib_module_names <= {"trajpipe"}
 
 
+def test_no_module_needs_torch_or_mujoco_to_be_imported() -> None:
+    code = """
+import importlib, pkgutil, sys
+for name in ("torch", "mujoco"):
+    sys.modules[name] = None
+import trajpipe
+for found in pkgutil.walk_packages(trajpipe.__path__, "trajpipe."):
+    if found.name not in ("trajpipe.__main__", "trajpipe.definitions", "trajpipe.store.torch_data"):
+        importlib.import_module(found.name)
+"""
+    assert "pyarrow" in imported_by(code)
+
+
 def test_every_public_name_can_be_had_and_is_documented() -> None:
     for name in trajpipe._PUBLIC:
         assert getattr(trajpipe, name).__doc__
