@@ -72,7 +72,7 @@ class StageDefinition:
         return dg.AssetSpec(
             self.key,
             deps=self.deps,
-            description=self.description,
+            description="\n\n".join(filter(None, (self.dataset.description.strip(), self.description))),
             group_name=self.dataset.name,
             kinds=set(self.kinds),
             owners=list(self.dataset.owners),

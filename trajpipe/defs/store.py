@@ -13,7 +13,7 @@ from trajpipe.pipeline import build_store
 from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult
-from trajpipe.pipeline.run import build_dataset_store
+from trajpipe.pipeline.run import build_dataset_store, check_dataset_store
 
 _DESCRIPTION = """\
 One HDF5 file of columns over time steps with an episode index, for training: `action`, one column per obs
@@ -33,8 +33,7 @@ def store_stage(dataset: DatasetConfig) -> StageDefinition:
         return build_dataset_store(project, name, force=force)
 
     def check(project: Project, key: str) -> CheckReport:  # noqa: ARG001 - not partitioned
-        plan = project.store_plan(name)
-        return build_store.check_store(plan, plan.target)
+        return check_dataset_store(project, name)
 
     return StageDefinition(
         dataset=dataset,
