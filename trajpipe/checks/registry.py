@@ -192,6 +192,37 @@ class CheckReport:
         return cls(value["stage"], value["path"], results, dict(value["skipped"]))
 
 
+def merged(reports: Sequence[CheckReport]) -> CheckReport:
+    """One report of several outputs of a stage: results of one code become one.
+
+    Counts add up; of a measure named `worst_…` the largest counts, of others the sum.
+    """
+    out = CheckReport(reports[0].stage, reports[0].path)
+    by_code: dict[str, CheckResult] = {}
+    for report in reports:
+        out.skipped.update(report.skipped)
+        for result in report.results:
+            if result.code not in by_code:
+                by_code[result.code] = CheckResult(result.code, result.title, result.blocking)
+                out.results.append(by_code[result.code])
+            _absorb(by_code[result.code], result)
+    return out
+
+
+def _absorb(into: CheckResult, other: CheckResult) -> None:
+    into.findings.merge(other.findings)
+    if other.counted is not None:
+        old = into.counted or Denominator(0, 0, other.counted.unit)
+        total = old.total + other.counted.total
+        into.counted = Denominator(old.checked + other.counted.checked, total, other.counted.unit)
+    for name, value in other.measures.items():
+        old_value = into.measures.get(name)
+        worst = name.startswith("worst")
+        into.measures[name] = (
+            value if old_value is None else max(value, old_value) if worst else old_value + value
+        )
+
+
 def check(
     code: str, *, stage: str, title: str, blocking: bool = True, needs: Sequence[str] = ()
 ) -> Callable[[Rule], Rule]:

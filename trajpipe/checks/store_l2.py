@@ -7,6 +7,7 @@ lossless, cameras go from HWC to CHW. What is not here: what a store is by itsel
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ class _Comparison:
         values: Values compared.
         differing: Values that differ.
         findings: Collected.
+        cap: Declared most demos per task.
+        of_task: Demos met of each task.
     """
 
     facts: StoreFacts
@@ -49,6 +52,8 @@ class _Comparison:
     values: int = 0
     differing: int = 0
     findings: Findings = field(default_factory=Findings)
+    cap: int | None = None
+    of_task: Counter[str] = field(default_factory=Counter)
 
     def say(self, message: str, place: Place, got: object, expected: object) -> None:
         """Note an ERROR."""
@@ -71,7 +76,8 @@ def equals_l2(subject: Subject) -> Iterator[Finding]:
     """
     facts = facts_of(subject)
     with opened(subject.path) as store:
-        run = _Comparison(facts, store, _paths(facts, subject.context.get("columns")))
+        cap = subject.context.get("demos_per_task")
+        run = _Comparison(facts, store, _paths(facts, subject.context.get("columns")), cap=cap)
         for path in subject.context["l2"]:
             with opened(Path(path)) as demos:
                 _file(run, demos, Path(path).name)
@@ -109,6 +115,8 @@ def _file(run: _Comparison, demos: h5py.File, file: str) -> None:
     for name in sorted(data, key=lambda n: [int(p) if p.isdigit() else p for p in _DIGITS.split(n)]):
         demo = data[name]
         length = int(demo["actions"].shape[0])
+        if run.cap is not None and _over_cap(run, demo):
+            continue
         if run.row + length > run.facts.n_rows:
             run.row, run.episode = run.row + length, run.episode + 1
             continue
@@ -117,6 +125,13 @@ def _file(run: _Comparison, demos: h5py.File, file: str) -> None:
             _column(run, demo, column, paths, Place(file=file, demo=name, column=column))
         _facts(run, demo, length, Place(file=file, demo=name))
         run.row, run.episode = run.row + length, run.episode + 1
+
+
+def _over_cap(run: _Comparison, demo: h5py.Group) -> bool:
+    """Count a demo of its task; True when the store's declared cap leaves it out."""
+    task = str(plain(demo.attrs.get("task", "")))
+    run.of_task[task] += 1
+    return run.cap is not None and run.of_task[task] > run.cap
 
 
 def _boundary(run: _Comparison, length: int, place: Place) -> None:

@@ -79,6 +79,8 @@ SIDE_FIXTURE_NAMES: Final = "fixture_names"
 SIDE_FIXTURE_POS: Final = "fixture_pos"
 SIDE_FIXTURE_QUAT: Final = "fixture_quat"
 LIBERO_ENV_ID: Final = "libero_demos:"
+SUFFIX_STORE: Final = ".h5"
+SUFFIX_LOWDIM: Final = ".lowdim"
 REMAP_TABLE: Final = "state_remap_"
 SUFFIX_REMAP: Final = ".kv"
 

@@ -102,8 +102,40 @@ class SplitOptions(Model):
     """Keep the recordings' own masks where they have them."""
 
 
+class TargetOptions(Model):
+    """The scene that a LIBERO store's states are rewritten for."""
+
+    model: str | None = None
+    """MJCF file of the target scene, relative to the catalogue's folder."""
+    joints: tuple[str, ...] | None = None
+    """Joint names in the target's order, instead of a model; with neither: robot, fixtures, objects."""
+    names: dict[str, str] = Field(default={})
+    """Joint name in the recordings → name in the target, for those that differ."""
+
+    @model_validator(mode="after")
+    def _one_target(self) -> TargetOptions:
+        if self.model is not None and self.joints is not None:
+            raise problem("`model` and `joints` both give the target's order", "one of them")
+        return self
+
+
 class StoreOptions(Model):
     """What the store holds."""
+
+    layout: Literal["auto", "generic", "libero", "lafan"] = "auto"
+    """Which columns: `auto` is the format's own for LIBERO and LAFAN1 recordings, else generic."""
+    suite: str | None = None
+    """LIBERO suite (`libero_goal`, …) for env_id and the task list; the dataset's name when absent."""
+    tasks: tuple[str, ...] | None = None
+    """Task names of the whole suite; the built-in list of a known suite when absent."""
+    state: bool = True
+    """LIBERO: keep the `state` column."""
+    target: TargetOptions = TargetOptions()
+    """LIBERO: the scene that states are rewritten for."""
+    group_by: Literal["none", "scene"] = "none"
+    """`scene` makes one store per scene family (`KITCHEN_SCENE5`), for suites that mix scenes."""
+    demos_per_task: int | None = Field(default=None, ge=1)
+    """Keep at most so many demos of each task."""
 
     terms: tuple[str, ...] | None = None
     """Obs terms to store, names or patterns; all when absent."""

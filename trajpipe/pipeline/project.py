@@ -11,18 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trajpipe.checks.registry import CheckReport
+from trajpipe.checks.registry import CheckReport, merged
 from trajpipe.core import jsontext, names, provenance
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import CatalogueError, MissingNameError, TrajpipeError
 from trajpipe.core.ledger import Ledger
-from trajpipe.core.order import slug
+from trajpipe.core.order import natural_sorted, slug
 from trajpipe.demos.select import Filters
 from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import Catalogue, DatasetConfig, Recording, load_catalogue
 from trajpipe.pipeline.ingest import IngestPlan, recipe_of
 from trajpipe.pipeline.store_plan import StorePlan
+from trajpipe.pipeline.store_planning import family_of, store_plan
 from trajpipe.sources.base import ReadOptions, detect, source
 
 ENVIRONMENT_ROOT = "TRAJPIPE_DATA"
@@ -121,9 +122,13 @@ class Project:
             own = source(recording.entry.kind).task_name(recording.path)
         return slug(own) if own else recording.dataset
 
-    def store_path(self, name: str) -> Path:
-        """`stores/<dataset>.h5`."""
-        return self.root / names.FOLDER_STORES / f"{name}.h5"
+    def store_path(self, name: str, family: str = "") -> Path:
+        """`stores/<dataset>.h5` (`.lowdim.h5` without images); grouped: the folder, `<family>.h5` in it."""
+        options, folder = self.dataset(name).store, self.root / names.FOLDER_STORES
+        suffix = names.SUFFIX_STORE if options.images else names.SUFFIX_LOWDIM + names.SUFFIX_STORE
+        if family:
+            return folder / name / f"{family}{suffix}"
+        return folder / name if options.group_by != "none" else folder / f"{name}{suffix}"
 
     def lerobot_path(self, name: str) -> Path:
         """`lerobot/<dataset>/`."""
@@ -244,11 +249,13 @@ class Project:
         path = provenance.beside(output, names.SUFFIX_LEDGER)
         return Ledger.load(path) if path.is_file() else None
 
-    def ready_inputs(self, name: str) -> tuple[tuple[Path, ...], dict[str, str]]:
-        """L2 files that a store may be built from, and recording → why for those that are missing."""
+    def ready_inputs(
+        self, name: str, recordings: Sequence[Recording] | None = None
+    ) -> tuple[tuple[Path, ...], dict[str, str]]:
+        """L2 files that can be built from, and recording → why for those that are missing."""
         ready: list[Path] = []
         failed: dict[str, str] = {}
-        for recording in self.recordings(name):
+        for recording in self.recordings(name) if recordings is None else recordings:
             state, why = self.state_of(recording)
             if state == "ready":
                 ready.append(self.demos_path(recording))
@@ -256,23 +263,20 @@ class Project:
                 failed[recording.path.name] = f"{state}: {why}"
         return tuple(ready), failed
 
-    def store_plan(self, name: str) -> StorePlan:
-        """The plan of a dataset's store from the L2 files that are ready."""
-        options, (inputs, failed) = self.dataset(name).store, self.ready_inputs(name)
-        return StorePlan(
-            dataset=name,
-            inputs=inputs,
-            target=self.store_path(name),
-            seed=self.dataset(name).splits.seed,
-            terms=options.terms,
-            cameras=options.cameras,
-            float32=tuple(options.float64_to_float32),
-            images=options.images,
-            compression=options.compression,
-            column_compression=dict(options.column_compression),
-            failed=failed,
-            absent=tuple(self.demos_path(r) for r in self.recordings(name)),
-        )
+    def store_plans(self, name: str) -> list[StorePlan]:
+        """The plan of each store of a dataset, from the L2 files that are ready: one, or one per family."""
+        if self.dataset(name).store.group_by == "none":
+            return [store_plan(self, name, self.recordings(name))]
+        families: dict[str, list[Recording]] = {}
+        for recording in self.recordings(name):
+            families.setdefault(family_of(recording), []).append(recording)
+        return [store_plan(self, name, families[f], f) for f in natural_sorted(families)]
+
+    def store_checks(self, name: str) -> CheckReport | None:
+        """The stored check reports of a dataset's stores as one; None when one is missing."""
+        reports = [self.stored_checks(plan.target) for plan in self.store_plans(name)]
+        found = [r for r in reports if r is not None]
+        return merged(found) if found and len(found) == len(reports) else None
 
     def export_plan(self, name: str) -> export_lerobot.ExportPlan:
         """The plan of a dataset's LeRobot export from the L2 files that are ready."""

@@ -6,13 +6,13 @@ What is not here: the stages themselves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trajpipe.checks.registry import CheckReport, CheckResult
+from trajpipe.checks.registry import CheckReport, CheckResult, merged
 from trajpipe.core import atomic, jsontext, names, provenance
 from trajpipe.core.errors import StateError, TrajpipeError
 from trajpipe.core.findings import Finding, Findings, Place, Severity
@@ -262,6 +262,29 @@ def _note_failure(job: Job, result: StageResult) -> None:
     value = {"key": job.recipe.key(), "error": result.error, "checks": result.checks.to_json()}
     if job.target.parent.is_dir():
         atomic.write_json(beside, value)
+
+
+def joined(dataset: str, stage: Stage, path: Path, results: Sequence[StageResult]) -> StageResult:
+    """One result of a stage that makes several outputs (a store per scene family).
+
+    Args:
+        dataset: Dataset name.
+        stage: The stage.
+        path: The folder of the outputs.
+        results: One or more.
+    """
+    statuses = {r.status for r in results}
+    worst_first = (Status.FAILED, Status.BLOCKED, Status.BUILT, Status.UNCHANGED)
+    status = next(s for s in worst_first if s in statuses)
+    out = StageResult(dataset, stage, "", path, status, Ledger.joined(r.ledger for r in results))
+    out.checks = merged([r.checks for r in results])
+    out.checks.path = str(path)
+    out.bytes, out.seconds = sum(r.bytes for r in results), sum(r.seconds for r in results)
+    out.error = "; ".join(r.error for r in results if r.error) or None
+    out.data_version = provenance.sha256_bytes("".join(r.data_version for r in results).encode())
+    counts = ("episodes", "rows")
+    out.facts = {c: sum(r.facts.get(c, 0) for r in results) for c in counts} | {"stores": len(results)}
+    return out
 
 
 def blocked(dataset: str, stage: Stage, target: Path, why: str) -> StageResult:

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from trajpipe.checks.registry import CheckReport, merged
 from trajpipe.core import provenance
 from trajpipe.core.errors import TrajpipeError, UsageError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.pipeline import export_lerobot
-from trajpipe.pipeline.build_store import build_store, recipe_of_store
+from trajpipe.pipeline.build_store import build_store, check_store, recipe_of_store
 from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
-from trajpipe.pipeline.results import StageResult, blocked, failed_plainly
+from trajpipe.pipeline.results import StageResult, blocked, failed_plainly, joined
 from trajpipe.pipeline.workers import in_workers
 
 STAGES: Final = (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
@@ -206,15 +207,23 @@ def _in_workers(plans: Sequence[IngestPlan], jobs: int, force: bool) -> Iterator
 def build_dataset_store(
     project: Project, name: str, *, force: bool = False, progress: Progress = silent
 ) -> StageResult:
-    """Build a dataset's store from the recordings that are ready; blocked when too few are."""
+    """Build a dataset's store or stores from the recordings that are ready; blocked when too few are."""
     minimum = project.dataset(name).min_recordings or 1
-    plan = project.store_plan(name)
-    if len(plan.inputs) < minimum:
-        ready, all_of = len(plan.inputs), len(project.recordings(name))
+    plans, target = project.store_plans(name), project.store_path(name)
+    ready, all_of = sum(len(plan.inputs) for plan in plans), len(project.recordings(name))
+    if ready < minimum:
         why = f"{ready} of {all_of} recordings are ready, {minimum} needed"
-        details = "; ".join(f"{k}: {v}" for k, v in plan.failed.items())
-        return blocked(name, Stage.STORE, plan.target, f"{why}: {details}" if details else why)
-    return build_store(plan, force=force, progress=progress)
+        details = "; ".join(f"{k}: {v}" for plan in plans for k, v in plan.failed.items())
+        return blocked(name, Stage.STORE, target, f"{why}: {details}" if details else why)
+    results = [build_store(plan, force=force, progress=progress) for plan in plans]
+    if project.dataset(name).store.group_by == "none":
+        return results[0]
+    return joined(name, Stage.STORE, target, results)
+
+
+def check_dataset_store(project: Project, name: str) -> CheckReport:
+    """Run the checks of a dataset's store, or stores, on what is on disk."""
+    return merged([check_store(plan, plan.target) for plan in project.store_plans(name)])
 
 
 def export_dataset(
@@ -251,7 +260,7 @@ def _store_blocks(project: Project, name: str, store: StageResult | None) -> str
         )
     if not project.store_path(name).exists():
         return f"there is no store yet: trajpipe run {name}"
-    report = project.stored_checks(project.store_path(name))
+    report = project.store_checks(name)
     return "a blocking check of the store failed" if report is None or report.blocked else None
 
 
@@ -290,9 +299,11 @@ def _output_state(
 
 
 def _store_current(project: Project, name: str) -> bool:
-    """True when the store on disk is the one its plan makes."""
-    plan = project.store_plan(name)
-    return bool(plan.inputs) and provenance.unchanged(plan.target, recipe_of_store(plan))
+    """True when the stores on disk are the ones their plans make."""
+    return all(
+        plan.inputs and provenance.unchanged(plan.target, recipe_of_store(plan))
+        for plan in project.store_plans(name)
+    )
 
 
 def _export_current(project: Project, name: str) -> bool:
