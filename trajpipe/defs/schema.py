@@ -9,7 +9,7 @@ from typing import Final
 
 import dagster as dg
 
-from trajpipe.core import jsontext
+from trajpipe.core import jsontext, names
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.demos.reader import DemosFile
@@ -27,7 +27,7 @@ def column_schema(stage: Stage, path: Path) -> dg.TableSchema | None:
     """
     try:
         columns = list(_READERS[stage](path))
-    except (TrajpipeError, OSError, KeyError, StopIteration):
+    except (TrajpipeError, OSError, KeyError, ValueError, StopIteration):
         return None
     return dg.TableSchema([_column(*column) for column in columns])
 
@@ -45,7 +45,9 @@ def _demos(path: Path) -> Iterator[Column]:
 
 
 def _store(path: Path) -> Iterator[Column]:
-    with TrajectoryStore(path) as store:
+    """Columns of a store; of the first one when a dataset has a folder of stores, one per scene family."""
+    first = min(path.glob("*" + names.SUFFIX_STORE)) if path.is_dir() else path
+    with TrajectoryStore(first) as store:
         for name, column in store.columns.items():
             yield name, str(column.dtype), tuple(column.shape)
 

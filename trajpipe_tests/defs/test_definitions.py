@@ -4,6 +4,7 @@
 What is not here: runs.
 """
 
+import difflib
 import json
 import os
 import subprocess
@@ -79,7 +80,9 @@ def test_the_shape_is_the_recorded_one(defs: dg.Definitions) -> None:
     shape = _shape(defs)
     if os.environ.get("TRAJPIPE_SNAPSHOT") == "1":
         SNAPSHOT.write_text(json.dumps(shape, indent=2) + "\n", encoding="utf-8")
-    assert shape == json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    now = json.dumps(shape, indent=2).splitlines()
+    changes = difflib.unified_diff(SNAPSHOT.read_text(encoding="utf-8").splitlines(), now, lineterm="", n=2)
+    assert "\n".join(changes) == "", "run TRAJPIPE_SNAPSHOT=1 pytest trajpipe_tests/defs when this is meant"
 
 
 def test_each_dataset_is_a_chain_of_four(defs: dg.Definitions) -> None:
