@@ -96,6 +96,26 @@ class Codec:
         return raw
 
 
+def unzstd_into(stored: memoryview, target: memoryview) -> None:
+    """Decompress a zstd frame into memory of exactly its size, without a copy in between.
+
+    Args:
+        stored: The frame.
+        target: Writable bytes.
+
+    Raises:
+        UnreadableError: damaged, or another size.
+    """
+    try:
+        size = zstandard.frame_content_size(stored)
+        if size == len(target):
+            size = _decompressor().stream_reader(stored).readinto(target)
+    except _DAMAGED as error:
+        raise _broken(error) from error
+    if size != len(target):
+        raise _broken(f"{size} bytes instead of {len(target)}")
+
+
 def inflate(stored: bytes | memoryview, size: int) -> bytes:
     """Undo a zlib stream that must give `size` bytes: isal where it pays; never more than `size` bytes."""
     stream = isal_zlib.decompressobj() if size >= _ISAL_MIN_BYTES else zlib.decompressobj()

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from trajpipe.core.errors import TrajpipeError, UnreadableError
 from trajpipe.store.chunkmap import ChunkMap, chunk_map
+from trajpipe.store.codecs import unzstd_into
 from trajpipe.store.columns import Compression
 
 THREADS: Final = 2
 _PIECE_BYTES: Final = 4 << 20
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 _LOCK = threading.Lock()
+_THREAD = threading.local()
 # what h5py raises on a damaged file, beside OSError
 _H5PY_ERRORS: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 
@@ -215,26 +217,46 @@ class ColumnReader:
         high = int(np.searchsorted(rows, stop, side="left"))
         target = out.reshape(stop - start, *found.shape[1:])
 
+        whole_rows = found.chunk[1:] == found.shape[1:] and found.codec.compression is Compression.ZSTD
+
         def fetch(number: int) -> None:
-            _place(self._chunk(found, number), found, number, start, target)
+            row = int(rows[number]) - start
+            if whole_rows and row >= 0 and row + found.chunk[0] <= len(target):
+                into = target[row : row + found.chunk[0]].reshape(-1).view(np.uint8)
+                unzstd_into(self._stored(found, number).data, into.data)
+            else:
+                _place(self._chunk(found, number), found, number, start, target)
 
         with reading(self.place):
             in_threads(fetch, range(low, high))
+
+    def _stored(self, found: ChunkMap, number: int) -> NDArray[np.uint8]:
+        """A chunk as it lies in the file, in this thread's scratch buffer."""
+        stored = _scratch(int(found.sizes[number]))
+        self._file.read_into(stored, int(found.offsets[number]))
+        return stored
 
     def _chunk(self, found: ChunkMap, number: int) -> NDArray[Any]:
         """A decoded chunk; the last one is kept, so that frame-by-frame reading decodes each chunk once."""
         last = self._last
         if last is not None and last[0] == number:
             return last[1]
-        stored = np.empty(int(found.sizes[number]), np.uint8)
-        self._file.read_into(stored, int(found.offsets[number]))
+        stored = self._stored(found, number)
         if found.codec.compression is Compression.NONE:
-            raw: bytes | NDArray[np.uint8] = stored
+            raw: bytes | NDArray[np.uint8] = stored.copy()
         else:
             raw = found.codec.decode(stored.data, found.chunk_bytes)
         chunk = np.frombuffer(raw, self.dtype).reshape(found.chunk)
         self._last = (number, chunk)
         return chunk
+
+
+def _scratch(size: int) -> NDArray[np.uint8]:
+    """This thread's buffer for stored bytes: a fresh one a chunk costs more in page faults than the read."""
+    buffer: NDArray[np.uint8] | None = getattr(_THREAD, "stored", None)
+    if buffer is None or len(buffer) < size:
+        buffer = _THREAD.stored = np.empty(max(size, 1 << 20), np.uint8)
+    return buffer[:size]
 
 
 def _place(chunk: NDArray[Any], found: ChunkMap, number: int, start: int, target: NDArray[Any]) -> None:

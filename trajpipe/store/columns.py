@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from trajpipe.core import names
 from trajpipe.core.errors import DTypeError, SchemaError
@@ -129,7 +129,7 @@ class ColumnSpec:
         rows, step = target // self.row_bytes, ALIGNMENT // gcd(ALIGNMENT, self.row_bytes)
         return max(1, rows - rows % step if rows >= step else rows)
 
-    def rows_of(self, array: NDArray[Any]) -> NDArray[Any]:
+    def rows_of(self, array: ArrayLike) -> NDArray[Any]:
         """The array as rows of this column: native, C-contiguous, (n, *shape); nothing is cast.
 
         Args:
@@ -140,6 +140,10 @@ class ColumnSpec:
             DTypeError: another dtype.
             SchemaError: another trailing shape.
         """
+        # the common case, one call an episode and column: no more than these checks
+        if isinstance(array, np.ndarray) and array.dtype is self.dtype and array.flags.c_contiguous:  # noqa: SIM102
+            if array.ndim and array.shape[1:] == self.shape:
+                return array
         rows = np.asarray(array)
         if rows.dtype == np.bool_ and self.takes_bool:
             rows = rows.view(np.uint8)

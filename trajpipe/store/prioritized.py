@@ -32,6 +32,7 @@ class SumTree:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.nodes = np.zeros(2 * capacity, np.float32)
+        self._last = np.zeros(capacity, np.int32)
         # the leaves of a capacity that is no power of two lie on two levels
         self._full_levels = capacity.bit_length() - 1
         self._ragged = capacity != 1 << self._full_levels
@@ -69,10 +70,15 @@ class SumTree:
         self, rows: NDArray[np.int64], values: NDArray[np.float32], node: NDArray[np.int64]
     ) -> NDArray[np.float32]:
         """What each leaf holds just before its update: the update before it counts when a row repeats."""
-        old: NDArray[np.float32] = self.nodes[node]
-        order = np.argsort(rows, kind="stable")
-        repeats = np.flatnonzero(np.diff(rows[order]) == 0)
-        if len(repeats):
+        old: NDArray[np.float32] = self.nodes.take(node)
+        # the last update of each row; updates that are not the last of theirs show which rows repeat
+        number = np.arange(len(rows), dtype=np.int32)
+        self._last[rows] = number
+        overtaken = np.flatnonzero(self._last[rows] != number)
+        if len(overtaken):
+            again = np.flatnonzero(np.isin(rows, rows[overtaken]))
+            order = again[np.argsort(rows[again], kind="stable")]
+            repeats = np.flatnonzero(np.diff(rows[order]) == 0)
             old[order[repeats + 1]] = values[order[repeats]]
         return old
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -18,7 +19,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.store.codecs import Codec, chunk_shape
-from trajpipe.store.columns import ColumnSpec, Compression
+from trajpipe.store.columns import ALIGNMENT, ColumnSpec, Compression
+
+
+class OutputFile:
+    """The HDF5 file being written, made when the first chunk is.
+
+    Metadata in large blocks of its own keeps a column's chunks in one run; alignment lets them be mapped.
+
+    Args:
+        path: The file.
+        metadata_bytes: Size of the metadata blocks.
+        checksum: Use the v110 format, which checksums HDF5's own structures too.
+    """
+
+    def __init__(self, path: Path, metadata_bytes: int, *, checksum: bool) -> None:
+        self._path, self._metadata_bytes, self._checksum = path, metadata_bytes, checksum
+        self._file: h5py.File | None = None
+
+    def open(self, metadata_bytes: int | None = None) -> h5py.File:
+        """The open file; another metadata size counts only when it is not made yet."""
+        if self._file is None:
+            self._file = h5py.File(
+                self._path,
+                "w",
+                libver=("v110", "v110") if self._checksum else ("earliest", "latest"),
+                meta_block_size=metadata_bytes or self._metadata_bytes,
+                alignment_threshold=4096,
+                alignment_interval=ALIGNMENT,
+            )
+        return self._file
+
+    def close(self) -> None:
+        """Close it when it was made."""
+        if self._file is not None:
+            self._file.close()
 
 
 class EncodeQueue:
@@ -73,7 +108,7 @@ class StagedColumn:
 
     def __init__(
         self,
-        file: h5py.File,
+        output: OutputFile,
         spec: ColumnSpec,
         codec: Codec,
         *,
@@ -82,13 +117,15 @@ class StagedColumn:
         checksum: bool,
     ) -> None:
         self.spec, self.codec, self.rows = spec, codec, 0
-        self._file, self._queue, self._checksum = file, queue, checksum
+        self._output, self._queue, self._checksum = output, queue, checksum
         self._chunk = chunk_shape(spec, codec, n_columns)
         self._dataset: h5py.Dataset | None = None
         self._buffer: NDArray[Any] | None = None
         self._staged = 0
         self._written = 0
         self.finished = False
+        # buffers that were compressed and can be filled again: fresh ones cost page faults
+        self._spare: list[NDArray[Any]] = []
 
     def append(self, block: NDArray[Any]) -> None:
         """Stage rows; full chunks go out.
@@ -97,6 +134,12 @@ class StagedColumn:
             block: C-contiguous (n, *shape) of the column's dtype, as `ColumnSpec.rows_of` gives it.
         """
         size, done, count = self._chunk[0], 0, len(block)
+        end = self._staged + count
+        if end < size and self._buffer is not None:
+            self._buffer[self._staged : end] = block
+            self._staged = end
+            self.rows += count
+            return
         while done < count:
             if self._staged == 0 and count - done >= size:
                 self._put(block[done : done + size], borrowed=True)
@@ -107,7 +150,7 @@ class StagedColumn:
 
     def _stage(self, block: NDArray[Any]) -> int:
         if self._buffer is None:
-            self._buffer = np.empty((self._chunk[0], *self.spec.shape), self.spec.dtype)
+            self._buffer = self._fresh()
         count = min(len(block), len(self._buffer) - self._staged)
         self._buffer[self._staged : self._staged + count] = block[:count]
         self._staged += count
@@ -115,6 +158,11 @@ class StagedColumn:
             full, self._staged = self._buffer, 0
             self._put(full, borrowed=False)
         return count
+
+    def _fresh(self) -> NDArray[Any]:
+        if self._spare:
+            return self._spare.pop()
+        return np.empty((self._chunk[0], *self.spec.shape), self.spec.dtype)
 
     def finish(self) -> None:
         """Write the last, partial chunk and set the dataset's length to the rows; once."""
@@ -127,6 +175,7 @@ class StagedColumn:
             tail[: self._staged] = self._buffer[: self._staged]
             self._put(tail, borrowed=False, extent=self.rows)
         self._buffer, self._staged, self.finished = None, 0, True
+        self._spare.clear()
         self._open()
 
     def _open(self) -> h5py.Dataset:
@@ -134,7 +183,7 @@ class StagedColumn:
             options = self.codec.dataset_options
             if self._checksum:
                 options = {**options, "fletcher32": True}
-            self._dataset = self._file.create_dataset(
+            self._dataset = self._output.open().create_dataset(
                 self.spec.name,
                 (0, *self.spec.shape),
                 self.spec.dtype.newbyteorder("<"),
@@ -157,7 +206,10 @@ class StagedColumn:
             dataset.id.set_extent((self._written, *self.spec.shape))
             dataset.id.write_direct_chunk((start, *[0] * len(self.spec.shape)), chunk)
         else:
-            self._encode(dataset, chunk.copy() if borrowed else chunk, start)
+            if borrowed:
+                given, chunk = chunk, self._fresh()
+                np.copyto(chunk, given)
+            self._encode(dataset, chunk, start)
 
     def _encode(self, dataset: h5py.Dataset, chunk: NDArray[Any], start: int) -> None:
         if chunk is self._buffer:
@@ -166,17 +218,18 @@ class StagedColumn:
         codec = self.codec
 
         def encode() -> list[bytes]:
-            return [codec.encode(_piece(chunk, corner, shape)) for corner in _corners(trailing, shape)]
+            return [codec.encode(_piece(chunk, corner, shape)) for corner in corners(trailing, shape)]
 
         def write(encoded: list[bytes]) -> None:
             dataset.id.set_extent((extent, *trailing))
-            for corner, data in zip(_corners(trailing, shape), encoded, strict=True):
+            for corner, data in zip(corners(trailing, shape), encoded, strict=True):
                 dataset.id.write_direct_chunk((start, *corner), data)
+            self._spare.append(chunk)
 
         self._queue.put(encode, write)
 
 
-def _corners(trailing: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[int, ...]]:
+def corners(trailing: tuple[int, ...], chunk: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Trailing offsets of the chunks that cover one block of rows."""
     return list(product(*(range(0, n, step) for n, step in zip(trailing, chunk[1:], strict=True))))
 

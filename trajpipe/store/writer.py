@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import h5py
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -26,13 +25,17 @@ from trajpipe.core.errors import (
     SchemaError,
     StateError,
 )
-from trajpipe.store.codecs import codec_of
-from trajpipe.store.columns import ALIGNMENT, ColumnSpec, Compression
+from trajpipe.store.codecs import Codec, chunk_shape, codec_of
+from trajpipe.store.columns import ColumnSpec, Compression
 from trajpipe.store.manifest import Manifest, check_tasks, extra_key, one_line, to_bytes
-from trajpipe.store.staging import EncodeQueue, StagedColumn
+from trajpipe.store.staging import EncodeQueue, OutputFile, StagedColumn, corners
 
 _INDEX_BYTES: Final = 16
 _SLACK_BYTES: Final = 4 << 20
+_META_BYTES: Final = 1 << 20
+_SMALL_META_BYTES: Final = 4096
+# a half-full B-tree node's share, with room: keys grow with the rank
+_META_BYTES_A_CHUNK: Final = 256
 
 
 class TrajectoryStoreWriter:
@@ -92,7 +95,7 @@ class TrajectoryStoreWriter:
         self._overwrite, self._durable, self._checksum = overwrite, durable, fletcher32
         self._refuse_existing()
         self._require_space(expected_rows)
-        self._start(Compression(image_compression), threads)
+        self._start(Compression(image_compression), threads, expected_rows)
 
     def _refuse_existing(self) -> None:
         if not self._overwrite and self.path.exists():
@@ -103,26 +106,19 @@ class TrajectoryStoreWriter:
             width = sum(c.row_bytes for c in self.columns) + _INDEX_BYTES
             atomic.require_space(self.path.parent, rows * width + _SLACK_BYTES, what=f"{rows:,} rows")
 
-    def _start(self, image_compression: Compression, threads: int) -> None:
+    def _start(self, image_compression: Compression, threads: int, rows: int | None) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = atomic.temporary_beside(self.path)
-        # metadata in blocks of its own keeps a column's chunks in one run; alignment lets them be mapped.
-        # The v110 format checksums HDF5's own structures, so that a checksummed store is so throughout.
-        options: dict[str, Any] = {"libver": ("v110", "v110")} if self._checksum else {}
-        self._file = h5py.File(
-            self._temporary,
-            "w",
-            meta_block_size=1 << 20,
-            alignment_threshold=4096,
-            alignment_interval=ALIGNMENT,
-            **options,
-        )
+        self._temporary.touch()
         codecs = {c.name: codec_of(c, image_compression) for c in self.columns}
+        self._output = OutputFile(
+            self._temporary, self._metadata_bytes(rows, codecs), checksum=self._checksum
+        )
         compressed = any(c.compression is not Compression.NONE for c in codecs.values())
         self._queue = EncodeQueue(threads if compressed and not self._checksum else 0)
         self._staged = {
             c.name: StagedColumn(
-                self._file,
+                self._output,
                 c,
                 codecs[c.name],
                 n_columns=len(self.columns),
@@ -131,6 +127,16 @@ class TrajectoryStoreWriter:
             )
             for c in self.columns
         }
+
+    def _metadata_bytes(self, rows: int | None, codecs: Mapping[str, Codec]) -> int:
+        """Size of HDF5's metadata blocks: what the chunk indices take; 1 MiB when the rows are unknown."""
+        if rows is None:
+            return _META_BYTES
+        shapes = {c.name: chunk_shape(c, codecs[c.name], len(self.columns)) for c in self.columns}
+        chunks = sum(
+            -(-rows // shapes[c.name][0]) * len(corners(c.shape, shapes[c.name])) for c in self.columns
+        )
+        return _SMALL_META_BYTES * (4 + chunks * _META_BYTES_A_CHUNK // _SMALL_META_BYTES)
 
     @property
     def n_rows(self) -> int:
@@ -161,18 +167,27 @@ class TrajectoryStoreWriter:
                 raise SchemaError(
                     "append takes one column and its rows, or a block of all columns", place=name
                 )
-            self._append({name: np.asarray(array)})
+            self._append_one(self._column(name), array)
             return
         missing = [c.name for c in self.columns if c.name not in columns]
         if missing:
             raise SchemaError("a block has every column", place=self.path, got=f"no {missing[0]!r}")
         self._append({k: np.asarray(v) for k, v in columns.items()}, in_step=True)
 
+    def _append_one(self, column: StagedColumn, array: ArrayLike) -> None:
+        block = column.spec.rows_of(array)
+        self._require_unfinished(column)
+        try:
+            column.append(block)
+        except BaseException:
+            # rows that were staged in part cannot be taken back
+            self.abort()
+            raise
+
     def _append(self, arrays: Mapping[str, NDArray[Any]], *, in_step: bool = False) -> None:
         blocks = {name: self._column(name).spec.rows_of(array) for name, array in arrays.items()}
-        ended = [name for name in blocks if self._staged[name].finished]
-        if ended:
-            raise StateError("a finished column takes no more rows", place=f"{self.path} · {ended[0]}")
+        for name in blocks:
+            self._require_unfinished(self._staged[name])
         counts = {name: len(block) for name, block in blocks.items()}
         if in_step and len(set(counts.values())) > 1:
             low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
@@ -186,10 +201,16 @@ class TrajectoryStoreWriter:
                 self._staged[name].append(block)
 
     def _column(self, name: str) -> StagedColumn:
-        if name not in self._staged:
+        found = self._staged.get(name)
+        if found is None:
             known = ", ".join(self._staged)
             raise MissingNameError("no such column", place=self.path, got=name, expected=known)
-        return self._staged[name]
+        return found
+
+    def _require_unfinished(self, column: StagedColumn) -> None:
+        if column.finished:
+            place = f"{self.path} · {column.spec.name}"
+            raise StateError("a finished column takes no more rows", place=place)
 
     def end_episode(self) -> int:
         """End the episode of the rows appended since the last one.
@@ -232,16 +253,22 @@ class TrajectoryStoreWriter:
         self._in_episodes += pending
 
     def _rows_in_step(self) -> int:
+        columns = self._staged.values()
+        first = next(iter(columns)).rows
+        # one plain loop: this runs for every episode
+        for column in columns:
+            if column.rows != first:
+                break
+        else:
+            return first
         counts = {name: column.rows for name, column in self._staged.items()}
         low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-        if counts[low] != counts[high]:
-            raise StateError(
-                "columns are appended in step",
-                place=self.path,
-                got=f"{low!r} has {counts[low]} rows, {high!r} has {counts[high]}",
-                hint=f"Append the missing rows to {low!r}.",
-            )
-        return counts[low]
+        raise StateError(
+            "columns are appended in step",
+            place=self.path,
+            got=f"{low!r} has {counts[low]} rows, {high!r} has {counts[high]}",
+            hint=f"Append the missing rows to {low!r}.",
+        )
 
     def add_task(self, text: str) -> int:
         """Index of a task's text in the table; a new text is added."""
@@ -265,7 +292,7 @@ class TrajectoryStoreWriter:
         if name in self._staged or name in self._side or name in names.STORE_RESERVED:
             raise SchemaError("a side table has a name of its own", place=self.path, got=name)
         ColumnSpec(name, np.uint8)
-        self._side[name] = _table(name, np.asarray(table))
+        self._side[name] = _table(name, _array(table))
 
     def finish_column(self, name: str) -> None:
         """Say that a column has all its rows: its last chunk is written now, before other columns' chunks.
@@ -330,6 +357,8 @@ class TrajectoryStoreWriter:
         return self.path
 
     def _finish(self) -> None:
+        # nothing was written yet: a recording this short needs no large blocks
+        self._output.open(_SMALL_META_BYTES)
         for column in self._staged.values():
             column.finish()
         self._queue.drain()
@@ -352,13 +381,13 @@ class TrajectoryStoreWriter:
             extra=self._extra,
         )
         self._dataset(names.STORE_MANIFEST, np.frombuffer(manifest.encode(), np.uint8))
-        self._file.close()
+        self._output.close()
 
     def _dataset(self, name: str, array: NDArray[Any]) -> None:
         """A dataset written whole; chunked only where a checksum needs it."""
         summed = self._checksum and array.ndim > 0 and array.size > 0
         options: dict[str, Any] = {"fletcher32": True, "chunks": array.shape} if summed else {}
-        self._file.create_dataset(name, data=array, track_times=False, **options)
+        self._output.open().create_dataset(name, data=array, track_times=False, **options)
 
     def _publish(self) -> None:
         if self._durable:
@@ -375,7 +404,7 @@ class TrajectoryStoreWriter:
         self._queue.close()
         # a file that failed half-way (disk full) may fail once more on its way out; it is deleted anyway
         with suppress(OSError, RuntimeError, ValueError):
-            self._file.close()
+            self._output.close()
         atomic.remove(self._temporary)
 
     def _aborting(self) -> _AbortOnError:
@@ -400,7 +429,7 @@ class TrajectoryStoreWriter:
             self.abort()
 
     def __del__(self) -> None:
-        if getattr(self, "_open", False) and hasattr(self, "_temporary") and hasattr(self, "_queue"):
+        if getattr(self, "_open", False) and hasattr(self, "_temporary") and hasattr(self, "_output"):
             self.abort()
 
 
@@ -426,6 +455,13 @@ def _distinct(columns: Iterable[ColumnSpec]) -> tuple[ColumnSpec, ...]:
     if not out or len(set(found)) != len(found):
         raise SchemaError("a store has columns, each name once", got=", ".join(found) or "none")
     return out
+
+
+def _array(table: ArrayLike) -> NDArray[Any]:
+    """An array of anything; texts stay objects, since numpy's own text dtypes drop trailing NULs."""
+    array = np.asarray(table)
+    texts = array.dtype.kind in "US" and not isinstance(table, np.ndarray)
+    return np.array(table, dtype=object) if texts else array
 
 
 def _table(name: str, array: NDArray[Any]) -> NDArray[Any]:

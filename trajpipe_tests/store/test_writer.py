@@ -315,9 +315,26 @@ def test_memory_is_a_chunk_a_column_whatever_the_length(tmp_path: Path) -> None:
 
 
 def test_a_short_recording_makes_a_small_file(tmp_path: Path) -> None:
-    write(tmp_path / "x.h5", image_compression="none")
     raw = sum(array.nbytes for array in arrays().values())
-    assert (tmp_path / "x.h5").stat().st_size < raw + 32_000
+    write(tmp_path / "x.h5", image_compression="none", expected_rows=50)
+    assert (tmp_path / "x.h5").stat().st_size < raw + 100_000
+    with open_two(tmp_path / "y.h5") as writer:
+        writer.append(**rows(100))
+        writer.end_episode()
+    assert (tmp_path / "y.h5").stat().st_size < 24_000
+
+
+def test_a_long_column_lies_in_one_run(tmp_path: Path) -> None:
+    for expected in (None, 40_000):
+        with TrajectoryStoreWriter(
+            tmp_path / "x.h5", [ColumnSpec("a", "float32", 16, chunk_rows=64)], expected_rows=expected
+        ) as writer:
+            writer.append("a", np.zeros((40_000, 16), np.float32))
+            writer.end_episode()
+        with TrajectoryStore(tmp_path / "x.h5") as store:
+            found = store.reader("a").map
+            assert found is not None
+            assert len(found.runs()) == 1
 
 
 # --- tasks, side tables, extra keys
