@@ -97,7 +97,7 @@ class SplitOptions(Model):
     valid_fraction: float = Field(default=0.1, ge=0, lt=1)
     """Share of the groups that become `valid`."""
     group: str = Field(default="recording", min_length=1)
-    """What is never divided: `recording`, `task`, or the name of a demo attribute."""
+    """What is never divided: `recording`, `task`, `episode`, or the name of a demo attribute."""
     use_masks: bool = False
     """Keep the recordings' own masks where they have them."""
 
