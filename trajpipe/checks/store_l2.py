@@ -41,6 +41,7 @@ class _Comparison:
         differing: Values that differ.
         findings: Collected.
         cap: Declared most demos per task.
+        cap_attribute: Demo attribute that tells the task.
         of_task: Demos met of each task.
     """
 
@@ -53,6 +54,7 @@ class _Comparison:
     differing: int = 0
     findings: Findings = field(default_factory=Findings)
     cap: int | None = None
+    cap_attribute: str = "task"
     of_task: Counter[str] = field(default_factory=Counter)
 
     def say(self, message: str, place: Place, got: object, expected: object) -> None:
@@ -78,6 +80,7 @@ def equals_l2(subject: Subject) -> Iterator[Finding]:
     with opened(subject.path) as store:
         cap = subject.context.get("demos_per_task")
         run = _Comparison(facts, store, _paths(facts, subject.context.get("columns")), cap=cap)
+        run.cap_attribute = str(subject.context.get("cap_attribute", run.cap_attribute))
         for path in subject.context["l2"]:
             with opened(Path(path)) as demos:
                 _file(run, demos, Path(path).name)
@@ -129,7 +132,7 @@ def _file(run: _Comparison, demos: h5py.File, file: str) -> None:
 
 def _over_cap(run: _Comparison, demo: h5py.Group) -> bool:
     """Count a demo of its task; True when the store's declared cap leaves it out."""
-    task = str(plain(demo.attrs.get("task", "")))
+    task = str(plain(demo.attrs.get(run.cap_attribute, "")))
     run.of_task[task] += 1
     return run.cap is not None and run.of_task[task] > run.cap
 

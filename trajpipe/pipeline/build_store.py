@@ -67,9 +67,10 @@ def layout_of(plan: StorePlan) -> StoreLayout:
 
 def check_store(plan: StorePlan, path: Path) -> CheckReport:
     """Run the checks of a plan's store on a file."""
-    context = {"l2": list(plan.inputs), **layout_of(plan).check_context()}
+    layout = layout_of(plan)
+    context = {"l2": list(plan.inputs), **layout.check_context()}
     if plan.demos_per_task is not None:
-        context["demos_per_task"] = plan.demos_per_task
+        context |= {"demos_per_task": plan.demos_per_task, "cap_attribute": layout.cap_attribute}
     return run_checks(Stage.STORE, path, context=context)
 
 
@@ -111,7 +112,8 @@ def _append_file(
     over: list[Rejection] = []
     with DemosFile(path) as demos:
         for episode in demos.episodes():
-            task = episode.task or ""
+            by_file = layout.cap_attribute == names.ATTR_SOURCE_FILE
+            task = episode.source_file if by_file else episode.task or ""
             if plan.demos_per_task is not None and counts[task] >= plan.demos_per_task:
                 detail = f"{plan.demos_per_task} demos of its task are kept"
                 over.append(Rejection(path.name, episode.name, Reason.OVER_CAP.value, detail))

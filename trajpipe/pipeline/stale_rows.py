@@ -23,12 +23,17 @@ _OBS: Final = names.GROUP_OBS + "/"
 
 
 def last_rows(episode: Episode) -> dict[str, NDArray[Any]]:
-    """The last row of every obs column, to compare the next episode's first with."""
-    return {
-        path: column.read(episode.length - 1, episode.length)[0].copy()
-        for path, column in episode.columns.items()
-        if path.startswith(_OBS)
-    }
+    """The last row of every obs column that moved, to compare the next episode's first with.
+
+    A column that ends as it began (a goal, an open gripper) would match any next episode and is left out.
+    """
+    rows: dict[str, NDArray[Any]] = {}
+    for path, column in episode.columns.items():
+        if path.startswith(_OBS) and episode.length > 1:
+            last = column.read(episode.length - 1, episode.length)[0].copy()
+            if not np.array_equal(last, column.read(0, 1)[0]):
+                rows[path] = last
+    return rows
 
 
 def stale_first(episode: Episode, previous: Mapping[str, NDArray[Any]]) -> list[str]:

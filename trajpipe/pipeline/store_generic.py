@@ -32,6 +32,7 @@ class GenericLayout:
     """
 
     tasks: Sequence[str] = ()
+    cap_attribute = names.ATTR_TASK
 
     def __init__(self, plan: StorePlan) -> None:
         """Look at the first L2 file.

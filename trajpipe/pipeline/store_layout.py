@@ -23,6 +23,10 @@ class StoreLayout(Protocol):
     def tasks(self) -> Sequence[str]:
         """Texts of the task table that stand from the start."""
 
+    @property
+    def cap_attribute(self) -> str:
+        """The L2 attribute whose values a cap of demos per task counts: `task` or `source_file`."""
+
     def specs(self) -> Sequence[ColumnSpec]:
         """The columns, in order."""
 

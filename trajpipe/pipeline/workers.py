@@ -70,9 +70,15 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     raise _Stopped(_EXIT_STOPPED)
 
 
+def _asked_to_stop() -> bool:
+    """True after `_stop`: an exception raised in a C callback (h5py's visitors) can get lost on its way."""
+    return signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
 def _call(function: Callable[..., Result], args: tuple[Any, ...], keywords: dict[str, Any]) -> Result:
     """Run one call; a worker that was asked to stop ends here, without taking another."""
     try:
         return function(*args, **keywords)
-    except _Stopped:
-        os._exit(_EXIT_STOPPED)
+    finally:
+        if _asked_to_stop():
+            os._exit(_EXIT_STOPPED)
