@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,8 +25,6 @@ from trajpipe.store.columns import Compression
 
 THREADS: Final = 2
 _PIECE_BYTES: Final = 4 << 20
-_POOLS: dict[int, ThreadPoolExecutor] = {}
-_LOCK = threading.Lock()
 _THREAD = threading.local()
 # what h5py raises on a damaged file, beside OSError
 _H5PY_ERRORS: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
@@ -109,13 +108,26 @@ def in_threads(work: Callable[[Any], None], items: Iterable[Any]) -> None:
 
 
 def _pool() -> ThreadPoolExecutor:
-    """This process's pool: one inherited by fork has no threads."""
-    with _LOCK:
-        pid = os.getpid()
-        if pid not in _POOLS:
-            _POOLS.clear()
-            _POOLS[pid] = ThreadPoolExecutor(THREADS - 1, "store-read")
-        return _POOLS[pid]
+    """This process's pool, made when first needed."""
+    with _SHARED.lock:
+        if _SHARED.pool is None:
+            _SHARED.pool = ThreadPoolExecutor(THREADS - 1, "store-read")
+        return _SHARED.pool
+
+
+class _Shared:
+    """What all readers of a process share; a forked child starts anew: its pool has no threads."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.lock = threading.Lock()
+        self.pool: ThreadPoolExecutor | None = None
+
+
+_SHARED: Final = _Shared()
+os.register_at_fork(after_in_child=_SHARED.renew)
 
 
 class ColumnReader:
@@ -138,6 +150,7 @@ class ColumnReader:
         self._map_known = False
         self._view: NDArray[Any] | None = None
         self._view_known = False
+        self._runs: list[tuple[int, int, int]] | None = None
         self._last: tuple[int, NDArray[Any]] | None = None
 
     @property
@@ -198,7 +211,11 @@ class ColumnReader:
     def _read_plain(self, found: ChunkMap, start: int, stop: int, out: NDArray[Any]) -> None:
         width, target = found.row_bytes, out.reshape(-1).view(np.uint8)
         pieces: list[tuple[int, int, int]] = []
-        for row, offset, count in found.runs():
+        if self._runs is None:
+            self._runs = found.runs()
+        begin = bisect_right(self._runs, start, key=lambda run: run[0]) - 1
+        end_of_runs = bisect_left(self._runs, stop, key=lambda run: run[0])
+        for row, offset, count in self._runs[begin:end_of_runs]:
             first, last = max(start, row), min(stop, row + count)
             at, end = offset + (first - row) * width, offset + (last - row) * width
             for a in range(at, end, _PIECE_BYTES):
