@@ -60,8 +60,8 @@ def output_lock(target: Path, *, wait_s: float = 0.0) -> Iterator[None]:
 def _try_lock(lock: Path, mine: dict[str, int | str]) -> bool:
     """Link a private file into the lock's place: the lock appears with its content or not at all."""
     private = temporary_beside(lock)
-    private.write_text(json.dumps(mine))
     try:
+        private.write_text(json.dumps(mine))
         return _linked(private, lock) or (_break_if_stale(lock) and _linked(private, lock))
     finally:
         private.unlink(missing_ok=True)
