@@ -5,19 +5,12 @@ What is not here: the verbs, see `trajpipe.cli.app`.
 """
 
 import io
-import signal
 import sys
-import threading
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
 
 from trajpipe.cli import app, failures
-from trajpipe.cli.terminal import EXIT_COULD_NOT, EXIT_FINE, EXIT_INTERRUPTED, EXIT_TERMINATED, Terminal
-
-
-class _Terminated(BaseException):
-    """SIGTERM came: unwinds the stack, so that temporaries are removed."""
+from trajpipe.cli.stopping import signals_handled, word_of
+from trajpipe.cli.terminal import EXIT_COULD_NOT, EXIT_FINE, EXIT_INTERRUPTED, Terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,45 +20,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code. Nothing but the exit of a broken pipe is raised.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _be_robust()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     terminal = Terminal(json="--json" in given, no_color="--no-color" in given)
-    try:
-        code = _run(given, terminal)
-        sys.stdout.flush()
-    except _Terminated:
-        return _stopped("terminated", EXIT_TERMINATED)
-    except KeyboardInterrupt:
-        return _stopped("interrupted", EXIT_INTERRUPTED)
-    except Exception as error:  # noqa: BLE001  (the last net: an error text instead of a traceback)
-        failures.show(error, terminal)
-        return EXIT_COULD_NOT
-    return code if code != EXIT_INTERRUPTED else _stopped("interrupted", EXIT_INTERRUPTED)
-
-
-def _run(given: list[str], terminal: Terminal) -> int:
-    """Run the verb; a usage error of no arguments at all is the help text."""
-    if not given:
-        given = ["--help"]
-    result = app.build().main(given, prog_name="trajpipe", standalone_mode=False, obj=terminal)
-    return result if isinstance(result, int) else EXIT_FINE
-
-
-def _stopped(how: str, code: int) -> int:
-    sys.stderr.write(f"\n{how}: nothing half-written was left; run the same command to go on\n")
+    with signals_handled() as stopping:
+        try:
+            code = _run(given, terminal)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+        except Exception as error:  # noqa: BLE001  (the last net: an error text instead of a traceback)
+            if stopping.code is None:
+                failures.show(error, terminal)
+                return EXIT_COULD_NOT
+        if stopping.code is not None or code == EXIT_INTERRUPTED:
+            return _stopped(stopping.code or EXIT_INTERRUPTED)
     return code
 
 
-def _be_robust() -> None:
-    """SIGTERM unwinds like Ctrl-C; characters that the terminal lacks are replaced, not an error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    in_main = threading.current_thread() is threading.main_thread()
-    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _on_sigterm)
+def _run(given: list[str], terminal: Terminal) -> int:
+    """Run the verb; no arguments at all print the help."""
+    result = app.build().main(given or ["--help"], prog_name="trajpipe", standalone_mode=False, obj=terminal)
+    return result if isinstance(result, int) else EXIT_FINE
 
 
-def _on_sigterm(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise _Terminated
+def _stopped(code: int) -> int:
+    sys.stderr.write(f"\n{word_of(code)}: nothing half-written was left; run the same command to go on\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from trajpipe.core.progress import Progress, silent
+from trajpipe.core.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -93,14 +93,24 @@ class Terminal:
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        """A progress callback drawn as bars on stderr; silent when stderr is no terminal, or under `-q`."""
+        """A progress callback drawn as bars on stderr; silent when stderr is no terminal, or under `-q`.
+
+        Each call also lets a request to stop through that was swallowed in a C callback.
+        """
+        from trajpipe.cli.stopping import STOPPING
+
         if self.quiet or not self.err.is_terminal or self.err.is_dumb_terminal:
-            yield silent
+            yield lambda *_: STOPPING.check()
             return
         from trajpipe.cli.bars import bars
 
-        with bars(self.err) as callback:
-            yield callback
+        with bars(self.err) as draw:
+
+            def report(what: str, done: int, total: int | None) -> None:
+                STOPPING.check()
+                draw(what, done, total)
+
+            yield report
 
     def set_up_logging(self) -> None:
         """Send log records of `trajpipe` to stderr: warnings; `-v` info, `-vv` debug, `-q` errors alone."""

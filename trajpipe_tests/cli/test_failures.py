@@ -1,15 +1,19 @@
 """Errors as people read them: rule, place, got, expected, hint; exit code 2; tracebacks on request."""
 
 import errno
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from trajpipe.cli import app, failures, main
+from trajpipe.cli import app, failures
+from trajpipe.cli.stopping import Stop, signals_handled
 from trajpipe.cli.terminal import Terminal
 from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Place
-from trajpipe_tests.cli.conftest import Command
+from trajpipe_tests.cli.conftest import Command, environment
 
 FULL = InputError(
     "actions must be finite",
@@ -113,21 +117,70 @@ def test_a_traceback_only_when_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "word"),
-    [(KeyboardInterrupt, 130, "interrupted"), (main._Terminated, 143, "terminated")],
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
+@pytest.mark.parametrize("swallowed", [None, RuntimeError, SystemError])
 def test_being_stopped_is_said_in_one_line(
-    invoke: Command, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException], code: int, word: str
+    invoke: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
+    word: str,
+    swallowed: type[Exception] | None,
 ) -> None:
-    def stopped(*_: object, **__: object) -> None:
-        raise raised
+    """Also when a C callback makes another exception of it."""
 
+    def stopped(*_: object, **__: object) -> None:
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt as stop:
+            raise (stop if swallowed is None else swallowed("lost")) from stop
+
+    before = signal.getsignal(number)
     monkeypatch.setattr(app, "build", stopped)
     ran = invoke("version")
     assert ran.code == code
+    assert ran.out == ""
     assert ran.err.strip().splitlines() == [
         f"{word}: nothing half-written was left; run the same command to go on"
     ]
+    assert signal.getsignal(number) is before
+
+
+def test_a_request_to_stop_that_got_lost_comes_back_at_the_next_step() -> None:
+    with signals_handled() as stopping, Terminal().progress() as progress:
+        progress("demos", 1, 2)
+        with pytest.raises(Stop):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Stop):
+            progress("demos", 2, 2)
+        assert stopping.code == 130
+
+
+def test_a_second_request_lets_the_cleaning_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with signals_handled():
+        with pytest.raises(Stop):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert "once more ends at once" in capsys.readouterr().err
+
+
+def test_a_third_request_ends_at_once() -> None:
+    script = """
+import os, signal
+from trajpipe.cli.stopping import signals_handled
+with signals_handled():
+    for _ in range(3):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+    print("still here")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
 
 
 def test_an_absent_file_names_one_beside_it(invoke: Command, recording: Path) -> None:

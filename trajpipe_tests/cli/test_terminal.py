@@ -13,7 +13,6 @@ from rich.console import Console
 from trajpipe.cli import terminal as terminal_module
 from trajpipe.cli.bars import bars
 from trajpipe.cli.terminal import Terminal, cell, finite, printable, table
-from trajpipe.core.progress import silent
 from trajpipe_tests.cli.conftest import Command, command_line, environment
 
 
@@ -98,15 +97,21 @@ def test_log_records_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert (captured.out, captured.err) == ("", "INFO trajpipe.somewhere: read 3\n")
 
 
-def test_no_progress_unless_stderr_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Terminal().progress() as progress:
-        assert progress is silent
-    monkeypatch.setattr(Console, "is_terminal", True)
-    with Terminal(quiet=True).progress() as progress:
-        assert progress is silent
-    monkeypatch.setattr(Console, "is_dumb_terminal", False)
-    with Terminal().progress() as progress:
-        assert progress is not silent
+def test_no_progress_unless_stderr_is_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TERM", raising=False)
+    for terminal, is_terminal, drawn in (
+        (Terminal(), False, False),
+        (Terminal(quiet=True), True, False),
+        (Terminal(), True, True),
+    ):
+        monkeypatch.setattr(Console, "is_terminal", is_terminal)
+        with terminal.progress() as progress:
+            progress("frames", 3, 7)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert ("frames" in captured.err) is drawn
 
 
 def test_a_bar_per_kind_of_work_that_vanishes_at_the_end() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = {
     "convert": "  trajpipe convert recording.hdf5 out.hdf5 --to demos\n"
+    "  trajpipe convert libero_goal/ libero_goal.h5 --to store\n"
     "  trajpipe convert day1.hdf5 day2.hdf5 lift.h5 --to store --tag teleop\n"
     "  trajpipe convert recording.hdf5 lift_lerobot --to lerobot-v2.1 --fps 20 --task 'Lift the cube.'\n"
     "  trajpipe convert legacy.hdf5 out.hdf5 --to demos \\\n"
@@ -47,6 +48,14 @@ class UnknownSuccess(StrEnum):
     DROP = "drop"
 
 
+class Layout(StrEnum):
+    """Which columns a store gets."""
+
+    AUTO = "auto"
+    GENERIC = "generic"
+    LIBERO = "libero"
+
+
 class Images(StrEnum):
     """Which row of an image comes first: opengl = the bottom one, opencv = the top one."""
 
@@ -55,7 +64,7 @@ class Images(StrEnum):
 
 
 PathsArgument = Annotated[
-    list[Path], typer.Argument(metavar="SRC… DEST", help="Recordings or L2 files, then the output.")
+    list[Path], typer.Argument(metavar="SRC… DEST", help="Recordings, folders or L2 files, then the output.")
 ]
 ToOption = Annotated[
     str | None, typer.Option(help="demos, store, lerobot-v2.1, …; by DEST's suffix when absent.")
@@ -85,6 +94,13 @@ UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unkn
 AlignmentOption = Annotated[
     names.Alignment | None, typer.Option(help="Whether obs[t] was recorded before or after action[t].")
 ]
+LayoutOption = Annotated[Layout, typer.Option(help="Columns of a store; auto = LIBERO's for LIBERO.")]
+SuiteOption = Annotated[str | None, typer.Option(help="LIBERO suite (libero_goal, …) of a store.")]
+TargetModelOption = Annotated[
+    Path | None, typer.Option(help="MJCF whose joint order a LIBERO store's states get.")
+]
+NoImagesOption = Annotated[bool, typer.Option("--no-images", help="Leave images out of a store.")]
+DemosOption = Annotated[int | None, typer.Option("--demos", min=1, help="At most N demos of each task.")]
 AlignOption = Annotated[bool, typer.Option("--align-causal", help="Shift so that obs[t] precedes action[t].")]
 
 
@@ -111,6 +127,11 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     unknown_success: UnknownSuccessOption = UnknownSuccess.KEEP,
     alignment: AlignmentOption = None,
     align_causal: AlignOption = False,
+    layout: LayoutOption = Layout.AUTO,
+    suite: SuiteOption = None,
+    target_model: TargetModelOption = None,
+    no_images: NoImagesOption = False,
+    demos: DemosOption = None,
 ) -> int:
     """Convert recordings to L2 (demos), a trajectory store or a LeRobot folder; no catalogue is needed.
 
@@ -143,7 +164,9 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
         conventions=conventions,
         filters=Filters(only_success, min_length, unknown_success.value),
         align_causal=align_causal,
-        store={} if cameras is None else {"cameras": words(cameras)},
+        store=_given(cameras=words(cameras), demos_per_task=demos, images=False if no_images else None),
+        layout=layout.value,
+        libero=_given(suite=suite, model=target_model),
         export=_given(state=words(state), cameras=words(cameras)),
         force=terminal.force,
     )

@@ -108,9 +108,16 @@ def run_datasets(
 
 
 def note_stage(result: "StageResult", terminal: Terminal) -> None:
-    """Tell on stderr that a stage is finished, under `-v`; a failed one always."""
+    """Tell on stderr that a stage is finished, under `-v`; a failed one always.
+
+    Raises:
+        Stop: the stage failed since the command was asked to stop.
+    """
     from trajpipe.cli.formatting import seconds
     from trajpipe.cli.results import name_of
+    from trajpipe.cli.stopping import STOPPING
+
+    STOPPING.check()
 
     if terminal.verbose or not result.ok:
         terminal.note(f"{name_of(result)}: {result.status.value} · {seconds(result.seconds)}")

@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM: the first unwinds the stack, so that temporaries are removed; no request is lost.
+
+An exception raised in a C callback (h5py's visitors) comes out as another one, or not at all: hence a flag.
+What is not here: worker processes, see `trajpipe.pipeline.workers`.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from trajpipe.cli.terminal import EXIT_INTERRUPTED, EXIT_TERMINATED
+
+_CODES: Final = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
+_WORDS: Final = {EXIT_INTERRUPTED: "interrupted", EXIT_TERMINATED: "terminated"}
+
+
+class Stop(KeyboardInterrupt):
+    """The user or the system asked the command to stop."""
+
+
+class Stopping:
+    """Which signals came, since the command began.
+
+    Attributes:
+        code: Exit code of the first signal; None when none came.
+    """
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self._count = 0
+
+    def forget(self) -> None:
+        """Begin anew: one process may run several commands, as tests do."""
+        self.code, self._count = None, 0
+
+    def ask(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal: unwind on the first, clean up in peace on the second, end at once on the third.
+
+        Raises:
+            Stop: on the first signal.
+        """
+        self._count += 1
+        if self._count == 1:
+            self.code = _CODES[signal.Signals(number)]
+            raise Stop
+        if self._count == 2:
+            sys.stderr.write("\nremoving what is half-written; once more ends at once\n")
+            return
+        os._exit(_CODES[signal.Signals(number)])
+
+    def check(self) -> None:
+        """Raise again when a request to stop was swallowed on its way.
+
+        Raises:
+            Stop: a signal came.
+        """
+        if self.code is not None:
+            raise Stop
+
+
+STOPPING: Final = Stopping()
+
+
+def word_of(code: int) -> str:
+    """`interrupted` or `terminated`."""
+    return _WORDS[code]
+
+
+@contextmanager
+def signals_handled() -> Iterator[Stopping]:
+    """Handle both signals while a command runs; the former handlers come back after it."""
+    STOPPING.forget()
+    if threading.current_thread() is not threading.main_thread():
+        yield STOPPING
+        return
+    former = {number: signal.getsignal(number) for number in _CODES}
+    for number in _CODES:
+        if former[number] is not signal.SIG_IGN:
+            signal.signal(number, STOPPING.ask)
+    try:
+        yield STOPPING
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
