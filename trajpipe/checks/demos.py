@@ -15,7 +15,7 @@ from trajpipe.checks.demos_subject import STAGE
 from trajpipe.checks.registry import CheckReport, run_checks
 
 # Importing a module registers its rules; reports list them in this order.
-_RULES: Final = ("demos_layout", "demos_attributes", "demos_obs", "demos_values")
+_RULES: Final = ("demos_layout", "demos_attributes", "demos_obs", "demos_values", "demos_quality")
 for _module in _RULES:
     importlib.import_module(f"trajpipe.checks.{_module}")
 

@@ -105,6 +105,19 @@ RECIPE_VERSION: Final = 1
 LEDGER_VERSION: Final = 1
 CHECKS_VERSION: Final = 1
 
+# --- Hub repositories, and what a pull leaves beside their files ---
+HUB_MANIFEST: Final = "trajpipe.json"
+HUB_MANIFEST_FORMAT: Final = "trajpipe-hub"
+HUB_MANIFEST_VERSION: Final = 1
+HUB_RECEIPT: Final = "trajpipe.pull.json"
+HUB_RECEIPT_VERSION: Final = 1
+HUB_CARD: Final = "README.md"
+HUB_CARD_BEGIN: Final = "<!-- trajpipe:begin -->"
+HUB_CARD_END: Final = "<!-- trajpipe:end -->"
+HUB_TAG_PREFIX: Final = "v"
+HUB_LEROBOT_TAGS: Final = ("v2.0", "v2.1", "v3.0")
+SUFFIX_PART: Final = ".part"
+
 # --- folders under the data root ---
 FOLDER_RAW: Final = "raw"
 FOLDER_DEMOS: Final = "demos"
@@ -162,6 +175,9 @@ class Reason(StrEnum):
     DECLARED_REJECTED = "declared-rejected"
     REMOVED = "removed"
     OVER_CAP = "over-cap"
+    TOO_LONG = "too-long"
+    NO_OPS = "no-ops"
+    SATURATED = "saturated"
 
 
 def tag_of_file_name(stem: str) -> Tag:

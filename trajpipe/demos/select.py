@@ -5,6 +5,7 @@ Pure functions of an episode. What is not here: what the writer itself refuses, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from trajpipe.core.findings import Place
 from trajpipe.core.ledger import Rejection
 from trajpipe.core.names import Reason
 from trajpipe.core.order import natural_key, natural_sorted
+from trajpipe.demos.quality import NO_LIMITS, QualityLimits, beyond
 
 _LISTED: Final = 20
 
@@ -32,11 +34,15 @@ class Filters:
         min_length: Fewest rows.
         unknown_success: An unknown success counts as success (`keep`), as failure (`fail`), or drops the
             episode (`drop`).
+        limits: Limits on quality facts.
+        min_kept: Smallest share of the episodes read that must stay; below it the recording is an error.
     """
 
     only_success: bool = False
     min_length: int = 1
     unknown_success: UnknownSuccess = "keep"
+    limits: QualityLimits = NO_LIMITS
+    min_kept: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the recipe."""
@@ -49,7 +55,12 @@ def screen(episode: Episode, filters: Filters) -> Rejection | None:
     Raises:
         UnreadableError: its values cannot be read.
     """
-    return too_short(episode, filters.min_length) or unsuccessful(episode, filters) or not_finite(episode)
+    return (
+        too_short(episode, filters.min_length)
+        or unsuccessful(episode, filters)
+        or not_finite(episode)
+        or beyond(episode, filters.limits)
+    )
 
 
 def too_short(episode: Episode, min_length: int) -> Rejection | None:
@@ -112,6 +123,24 @@ def first_bad_row(column: Column, *, as_float32: bool = False) -> int | None:
             return start + int(np.argmin(finite.reshape(len(rows), -1).all(axis=1)))
         start += len(rows)
     return None
+
+
+def too_few_kept(
+    recording: str, kept: int, rejected: Sequence[Rejection], filters: Filters
+) -> InputError | None:
+    """The error for a recording of which less than the declared share is left; None when enough is."""
+    read = kept + len(rejected)
+    if not read or kept / read >= filters.min_kept:
+        return None
+    reasons = ", ".join(f"{n} {r}" for r, n in sorted(Counter(r.reason for r in rejected).items()))
+    return InputError(
+        "the filters leave less than the declared share of a recording",
+        place=Place(file=recording),
+        got=f"{kept} of {read} demos ({reasons})",
+        expected=f"at least {filters.min_kept:.0%}",
+        hint="Loosen the filters, or lower `filter: min_kept`.",
+        code="too-few-kept",
+    )
 
 
 def nothing_kept(recording: str, rejected: Sequence[Rejection]) -> InputError:

@@ -17,8 +17,9 @@ from trajpipe.core.names import Reason, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
+from trajpipe.mjcf.remap import write_table
 from trajpipe.pipeline.episode_tables import EpisodeTables
-from trajpipe.pipeline.results import Job, Made, StageResult, failed, perform
+from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed, perform
 from trajpipe.pipeline.store_generic import GenericLayout
 from trajpipe.pipeline.store_layout import StoreLayout
 from trajpipe.pipeline.store_libero import LiberoLayout
@@ -43,7 +44,22 @@ def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = si
     if not plan.inputs:
         why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
         return failed(job, InputError("a store needs one L2 file at least", got=why, code="nothing-to-build"))
-    return perform(job, force=force)
+    result = perform(job, force=force)
+    if result.usable:
+        _write_remap(plan, result.status is Status.BUILT)
+    return result
+
+
+def _write_remap(plan: StorePlan, built: bool) -> None:
+    """Keep the remap table of a LIBERO store beside it, in the form that noeira reads."""
+    if plan.libero is None or not plan.libero.state:
+        return
+    name = f"{names.REMAP_TABLE}{plan.libero.family or plan.libero.suite}{names.SUFFIX_REMAP}"
+    path = plan.target.with_name(name)
+    if built or not path.is_file():
+        table = LiberoLayout(plan, plan.libero).table
+        if table is not None:
+            write_table(path, table)
 
 
 def recipe_of_store(plan: StorePlan) -> Recipe:

@@ -85,6 +85,14 @@ class FilterOptions(Model):
     """Drop episodes with fewer rows."""
     unknown_success: UnknownSuccess = "keep"
     """What to do with an episode whose source does not say whether it succeeded."""
+    max_length: int | None = Field(default=None, ge=1)
+    """Drop episodes with more rows."""
+    max_noop_fraction: float | None = Field(default=None, ge=0, le=1)
+    """Drop episodes in which a larger share of the steps does nothing (delta actions)."""
+    max_saturated: float | None = Field(default=None, ge=0, le=1)
+    """Drop episodes in which a larger share of the action values is at or beyond ±1."""
+    min_kept: float = Field(default=0.0, ge=0, le=1)
+    """Smallest share of a recording's episodes that the filters must leave."""
     drop_stale_first_row: bool = False
     """Drop a first row that is the previous episode's last."""
 

@@ -16,7 +16,7 @@ from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import InputError, TrajpipeError, UsageError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
-from trajpipe.core.order import natural_sorted, slug
+from trajpipe.core.order import natural_key, natural_sorted, slug
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.images import ImageLayout
@@ -29,8 +29,10 @@ from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
-from trajpipe.pipeline.store_plan import StorePlan
+from trajpipe.pipeline.store_plan import LiberoOptions, StorePlan
 from trajpipe.sources.base import detect, source
+from trajpipe.sources.base import sources as source_kinds
+from trajpipe.sources.detection import LIBERO
 
 TO_DEMOS: Final = "demos"
 TO_STORE: Final = "store"
@@ -53,7 +55,10 @@ class ConvertOptions:
         image_layout: L2 images: `strips` or `frames`.
         fletcher32: L2 checksums.
         align_causal: Shift `after_action` recordings.
-        store: Keyword arguments of `StorePlan` (`terms`, `cameras`, `float32`, `images`, `compression`).
+        store: Keyword arguments of `StorePlan` (`terms`, `cameras`, `float32`, `images`, `compression`,
+            `demos_per_task`).
+        layout: Store layout: `auto` (LIBERO's own for LIBERO recordings), `generic` or `libero`.
+        libero: Keyword arguments of `LiberoOptions`; the suite is the dataset's name when absent.
         export: Keyword arguments of `trajpipe.export.ExportOptions` but `fps` and `version`.
         force: Build although the destination is the same already.
     """
@@ -69,6 +74,8 @@ class ConvertOptions:
     fletcher32: bool = False
     align_causal: bool = False
     store: Mapping[str, Any] = field(default_factory=dict)
+    layout: str = "auto"
+    libero: Mapping[str, Any] = field(default_factory=dict)
     export: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
 
@@ -114,6 +121,7 @@ def convert(
     Raises:
         UsageError: no source, an unknown target, the destination among the sources.
     """
+    sources = expanded(sources, options.kind)
     _require_usable(sources, destination, to)
     if to == TO_DEMOS and (len(sources) == 1 or destination.suffix not in (".hdf5", ".h5")):
         folder = destination.is_dir() or destination.suffix not in (".hdf5", ".h5")
@@ -124,6 +132,27 @@ def convert(
         dataset = options.name or slug(destination.stem or destination.name)
         final = _build(dataset, inputs, failures, (to, destination), options, progress)
     return [*steps, final]
+
+
+def expanded(sources: Sequence[Path], kind: str | None = None) -> list[Path]:
+    """Sources with folders replaced by the recordings in them, in natural order.
+
+    A folder that is a recording by itself stays. Files that no source recognises are left out of a folder.
+
+    Raises:
+        UsageError: a folder holds no recording.
+    """
+    readers = list(source_kinds().values()) if kind is None else [source(kind)]
+    out: list[Path] = []
+    for path in sources:
+        if not path.is_dir() or any(reader.detect(path) for reader in readers):
+            out.append(path)
+            continue
+        found = {p for reader in readers for g in reader.globs for p in path.glob(g) if reader.detect(p)}
+        if not found:
+            raise UsageError("the folder holds no recording", got=path, hint="See `trajpipe sources`.")
+        out.extend(sorted(found, key=lambda p: natural_key(p.name)))
+    return out
 
 
 def _require_usable(sources: Sequence[Path], destination: Path, to: str) -> None:
@@ -209,7 +238,7 @@ def _build(
     if to == TO_DEMOS:
         return _merged(dataset, inputs, failures, destination, options)
     if to == TO_STORE:
-        plan = StorePlan(dataset, tuple(inputs), destination, failed=dict(failures), **options.store)
+        plan = _store_plan(dataset, inputs, failures, destination, options)
         return build_store(plan, force=options.force, progress=progress)
     keywords = {"version": to.removeprefix(TO_LEROBOT), "task": options.task or "", **options.export}
     return export_lerobot.export(
@@ -219,6 +248,34 @@ def _build(
         force=options.force,
         progress=progress,
     )
+
+
+def _store_plan(
+    dataset: str,
+    inputs: Sequence[Path],
+    failures: Mapping[str, str],
+    destination: Path,
+    options: ConvertOptions,
+) -> StorePlan:
+    libero = options.layout == "libero"
+    if options.layout == "auto":
+        libero = all(kind_of_l2(path) == LIBERO for path in inputs)
+    keywords = {"suite": dataset, **options.libero}
+    return StorePlan(
+        dataset,
+        tuple(inputs),
+        destination,
+        libero=LiberoOptions(**keywords) if libero else None,
+        failed=dict(failures),
+        **options.store,
+    )
+
+
+def kind_of_l2(path: Path) -> str:
+    """The source kind in an L2 file's recipe; "" when it has none."""
+    with DemosFile(path) as demos:
+        options = demos.recipe.get("options", {})
+    return str(options.get("kind", "")) if isinstance(options, Mapping) else ""
 
 
 def _merged(

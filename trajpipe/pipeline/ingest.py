@@ -198,6 +198,10 @@ class _Attempt:
                 self.progress("demos", number, len(description.episodes))
             if writer is None:
                 raise select.nothing_kept(plan.path.name, self.rejected)
+            kept = len(self.kept)
+            short = select.too_few_kept(plan.path.name, kept, self.rejected, plan.filters)
+            if short is not None:
+                raise short
             writer.set_masks(self._masks(description))
         return None
 

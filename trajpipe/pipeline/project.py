@@ -17,6 +17,7 @@ from trajpipe.core.episode import Episode
 from trajpipe.core.errors import CatalogueError, MissingNameError, TrajpipeError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.order import natural_sorted, slug
+from trajpipe.demos.quality import QualityLimits
 from trajpipe.demos.select import Filters
 from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
@@ -154,6 +155,8 @@ class Project:
                 only_success=filters.only_success,
                 min_length=filters.min_length,
                 unknown_success=recording.conventions.unknown_success,
+                limits=QualityLimits(filters.max_noop_fraction, filters.max_saturated, filters.max_length),
+                min_kept=filters.min_kept,
             ),
             exclude=self._exclusions(recording),
             splits=self.splits(recording.dataset)[recording.key],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -86,7 +87,8 @@ class LiberoLayout:
         found, tables, sizes = _surveyed(plan, options)
         self.task_names = task_list(options, found)
         self.tasks: Sequence[str] = [found.get(task, language_of_task(task)) for task in self.task_names]
-        self.table = same_table(tables, hint=_TABLES_HINT) if options.state else None
+        table = same_table(tables, hint=_TABLES_HINT) if options.state else None
+        self.table = None if table is None else replace(table, tasks=len(found))
         self._size = _one_size(sizes)
         self._fixtures: list[list[Fixture]] = []
 

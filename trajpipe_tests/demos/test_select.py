@@ -124,4 +124,6 @@ def test_filters_in_the_recipe() -> None:
         "only_success": False,
         "min_length": 3,
         "unknown_success": "keep",
+        "limits": {"max_noop_fraction": None, "max_saturated": None, "max_length": None},
+        "min_kept": 0.0,
     }
