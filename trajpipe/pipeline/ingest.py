@@ -97,9 +97,10 @@ class IngestPlan:
 
 def recipe_of(plan: IngestPlan) -> Recipe:
     """The recipe of a plan; hashes the recording unless the stamp knows it untouched."""
-    return Recipe(
-        Stage.DEMOS, {plan.path.name: recording_sha256(plan.path, plan.target)}, plan.recipe_options(), CODE
-    )
+    inputs = {plan.path.name: recording_sha256(plan.path, plan.target)}
+    for beside in source(plan.kind).companions(plan.path):
+        inputs[beside.relative_to(plan.path.parent).as_posix()] = provenance.sha256_file(beside)
+    return Recipe(Stage.DEMOS, inputs, plan.recipe_options(), CODE)
 
 
 def recording_sha256(path: Path, target: Path) -> str:

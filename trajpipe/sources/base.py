@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -69,6 +69,10 @@ class Source(ABC):
     def task_name(self, path: Path) -> str | None:  # noqa: ARG002 - formats whose file names carry a task override it
         """The task that the recording's file name carries; None when the format's names carry none."""
         return None
+
+    def companions(self, path: Path) -> Sequence[Path]:  # noqa: ARG002 - formats that read files beside override it
+        """Files beside the recording that are read with it; they are inputs of the recipe too."""
+        return ()
 
     @abstractmethod
     def describe(self, path: Path, options: ReadOptions) -> Description:

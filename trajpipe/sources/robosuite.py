@@ -6,7 +6,7 @@ What is not here: robosuite files that robomimic has converted, see `trajpipe.so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -21,7 +21,7 @@ from trajpipe.sources.detection import ROBOSUITE
 from trajpipe.sources.reading import Defaults, Reading
 from trajpipe.sources.recorded_attributes import KeptAttributes
 from trajpipe.sources.recorded_text import without_paths
-from trajpipe.sources.recording import Recording
+from trajpipe.sources.recording import Recording, open_recording
 
 _MODELS_FOLDER: Final = "models"
 _MAX_MODEL_BYTES: Final = 16 << 20
@@ -59,6 +59,20 @@ class RobosuiteSource(DemoSource):
             message = "model_file was a file name; the model was read from beside the recording"
             finding = recording.finding("model-file-read", message, place=place, got=named)
         reading.options.report(finding)
+
+    def companions(self, path: Path) -> Sequence[Path]:
+        """The model files beside the recording that it names: editing one changes what is read.
+
+        Raises:
+            UnreadableError: the recording cannot be opened.
+        """
+        folders = (path.parent, path.parent / _MODELS_FOLDER)
+        if not any(p for folder in folders for p in folder.glob("*.xml")):
+            return ()
+        with open_recording(path) as recording:
+            named = {_recorded_name(recording, demo) for demo in recording.demos}
+        found = {model_beside(path, name) for name in named if _is_file_name(name)}
+        return sorted(p for p in found if p is not None)
 
     def recipe_facts(self, recording: Recording, /) -> Mapping[str, Any]:
         """SHA-256 of the model files beside the recording: they are inputs too."""

@@ -301,3 +301,21 @@ def test_splits_are_written_to_every_stage(make_project: MakeProject) -> None:
         valid[0].removeprefix("scripted_lift__")
     }
     assert kinds.count("valid") == 2
+
+
+def test_a_model_file_beside_a_recording_is_an_input_too(tmp_path: Path) -> None:
+    raw = write_recording(
+        "robosuite", tmp_path / "raw/take.hdf5", episodes=1, rows=(4, 4), model="name", cameras=()
+    )
+    (tmp_path / "datasets.yaml").write_text(
+        "version: 1\ndatasets:\n  d:\n    raw: [{kind: robosuite, glob: raw/*.hdf5}]\n"
+    )
+
+    def demos() -> Status:
+        options = RunOptions(stages=(Stage.DEMOS,))
+        return run(Project.open(tmp_path / "datasets.yaml"), options=options).results[0].status
+
+    assert [demos(), demos()] == [Status.BUILT, Status.UNCHANGED]
+    (model,) = raw.parent.rglob("*.xml")
+    model.write_text(model.read_text().replace("<mujoco", "<!-- edited --><mujoco", 1))
+    assert [demos(), demos()] == [Status.BUILT, Status.UNCHANGED]
