@@ -250,7 +250,7 @@ class Bench:
 
     def images(self) -> Iterator[Row]:
         """An image column, zstd-1 against none."""
-        frames = scene(2000 if self.rows > 5_000_000 else 600)
+        frames = scene(min(2000, max(32, self.rows // 1600)))
         out = np.zeros_like(frames)
         spec, zstd = ColumnSpec("images", np.uint8, frames.shape[1:]), self.folder / "zstd.h5"
 

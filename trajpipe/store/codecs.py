@@ -150,10 +150,17 @@ def codec_of(column: ColumnSpec, image_compression: Compression) -> Codec:
     return Codec(chosen, column.dtype.itemsize)
 
 
-def codec_of_dataset(dataset: h5py.Dataset) -> Codec | None:
-    """The codec of an open dataset; None when its filters are not ours to undo (fletcher32, Blosc, …)."""
+def codec_of_dataset(dataset: h5py.Dataset, *, ignore_checksum: bool = False) -> Codec | None:
+    """The codec of an open dataset; None when its filters are not ours to undo (fletcher32, Blosc, …).
+
+    Args:
+        dataset: Open dataset.
+        ignore_checksum: Look past fletcher32, to learn how the chunks are compressed.
+    """
     plist = dataset.id.get_create_plist()
     filters = tuple(int(plist.get_filter(i)[0]) for i in range(plist.get_nfilters()))
+    if ignore_checksum:
+        filters = tuple(f for f in filters if f != FILTER_FLETCHER32)
     size = int(dataset.dtype.itemsize)
     kinds = {
         (): Compression.NONE,

@@ -12,48 +12,48 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-_M0: Final = 0xD2511F53
-_M1: Final = 0xCD9E8D57
-_W0: Final = 0x9E3779B9
-_W1: Final = 0xBB67AE85
+_M0: Final = np.uint64(0xD2511F53)
+_M1: Final = np.uint64(0xCD9E8D57)
+_W0: Final = np.uint64(0x9E3779B9)
+_W1: Final = np.uint64(0xBB67AE85)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _SHIFT: Final = np.uint64(32)
 _MASK32: Final = 0xFFFFFFFF
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 DEVICE_SCALE: Final = np.float32(4.6566127342e-10)
 
-_MULTIPLIERS: Final = np.array([[_M1], [_M0]], np.uint64)
-_WEYL: Final = np.array([[_W1], [_W0]], np.uint64)
+Words = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]
 Key = NDArray[np.uint64] | np.uint64
 
 
-def philox_4x32_10(counter: NDArray[np.uint64], key_low: Key, key_high: Key) -> NDArray[np.uint64]:
-    """The four 32-bit words of each block, held in uint64 (4, n).
+def philox_4x32_10(counter: NDArray[np.uint64], key_low: Key, key_high: Key) -> Words:
+    """The four 32-bit words of each block, held in uint64 (n,).
 
     Args:
         counter: uint64 (n,): the counter's low 64 bits; its high 64 are zero.
         key_low: uint64 scalar or (n,): low 32 bits of the key.
         key_high: Its high 32 bits.
     """
-    count = len(counter)
-    # words (2, 0) and (3, 1): a round multiplies the first pair and mixes the products' halves crosswise
-    even, odd = np.zeros((2, count), np.uint64), np.zeros((2, count), np.uint64)
-    np.bitwise_and(counter, _LOW, out=even[1])
-    np.right_shift(counter, _SHIFT, out=odd[1])
-    key = np.empty((2, 1) if np.ndim(key_low) == 0 else (2, count), np.uint64)
-    key[0], key[1] = key_high, key_low
-    product, mixed = np.empty_like(even), np.empty_like(odd)
+    x0, x1 = counter & _LOW, counter >> _SHIFT
+    x2, x3 = np.zeros_like(counter), np.zeros_like(counter)
+    p0, p1 = np.empty_like(counter), np.empty_like(counter)
+    multiply, shift = np.multiply, np.right_shift
+    xor, mask = np.bitwise_xor, np.bitwise_and
+    # ten plain operations a round, all in place: a draw of 4096 is bound by their number
     for turn in range(10):
         if turn:
-            key += _WEYL
-            key &= _LOW
-        np.multiply(even, _MULTIPLIERS, out=product)
-        np.right_shift(product, _SHIFT, out=mixed)
-        # the high half of word 0's product goes to word 2, that of word 2's to word 0
-        np.bitwise_xor(mixed[::-1], odd, out=even)
-        np.bitwise_xor(even, key, out=even)
-        np.bitwise_and(product[::-1], _LOW, out=odd)
-    return np.stack([even[1], odd[1], even[0], odd[0]])
+            key_low, key_high = (key_low + _W0) & _LOW, (key_high + _W1) & _LOW
+        multiply(x0, _M0, p0)
+        multiply(x2, _M1, p1)
+        shift(p1, _SHIFT, x0)
+        xor(x0, x1, x0)
+        xor(x0, key_low, x0)
+        shift(p0, _SHIFT, x2)
+        xor(x2, x3, x2)
+        xor(x2, key_high, x2)
+        mask(p1, _LOW, x1)
+        mask(p0, _LOW, x3)
+    return x0, x1, x2, x3
 
 
 def seed64(seed: int) -> int:
@@ -118,8 +118,8 @@ def device_uniform_torch(seed: int, offset: int, lanes: int, device: Any) -> Any
     x2, x3 = torch.zeros_like(x0), torch.zeros_like(x0)
     for turn in range(10):
         if turn:
-            k0, k1 = (k0 + _W0) & _MASK32, (k1 + _W1) & _MASK32
-        p0, p1 = x0 * _M0, x2 * _M1
+            k0, k1 = (k0 + int(_W0)) & _MASK32, (k1 + int(_W1)) & _MASK32
+        p0, p1 = x0 * int(_M0), x2 * int(_M1)
         x0, x2 = ((p1 >> 32) & _MASK32) ^ x1 ^ k0, ((p0 >> 32) & _MASK32) ^ x3 ^ k1
         x1, x3 = p1 & _MASK32, p0 & _MASK32
     return (x0 & 0x7FFFFFFF).to(torch.float32) * torch.tensor(

@@ -142,7 +142,8 @@ class SampledDataset(IterableDataset):  # type: ignore[misc]  # torch is not typ
 
     Under n workers, worker w yields the batches w, w + n, …: all workers draw the whole sequence and the
     loader hands out the batches in the sampler's own order, whatever the number of workers. Use it with
-    `DataLoader(dataset, batch_size=None)`.
+    `DataLoader(dataset, batch_size=None)`. Workers draw from copies of the sampler: before another pass
+    call `dataset.sampler.reseed(…)`, or the pass repeats the one before.
 
     A batch is a dict: column → tensor (B, *shape), or (B, span + 1, *shape) for a `SequenceWindowSampler`;
     `index` (int64), and `is_first` and `weights` where the sampler gives them.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core.errors import SchemaError
+from trajpipe.store.codecs import codec_of_dataset
 from trajpipe.store.columns import ColumnSpec, Compression
 from trajpipe.store.reader import TrajectoryStore
 from trajpipe.store.writer import TrajectoryStoreWriter
@@ -71,7 +72,7 @@ def compact(
 def extending(
     path: str | os.PathLike[str],
     *,
-    image_compression: Compression | str = Compression.ZSTD,
+    image_compression: Compression | str | None = None,
     keep_side_tables: bool = True,
 ) -> Iterator[TrajectoryStoreWriter]:
     """A writer that holds a store's episodes already; more rows make the file's next version at the end.
@@ -82,7 +83,7 @@ def extending(
 
     Args:
         path: The store; read while the new version is written.
-        image_compression: As `TrajectoryStoreWriter`.
+        image_compression: Of image columns; None = as they are stored now, like all other columns.
         keep_side_tables: False drops them.
 
     Raises:
@@ -90,10 +91,11 @@ def extending(
     """
     with TrajectoryStore(path) as store:
         columns = [
-            ColumnSpec(c.name, c.dtype, c.shape, compression=_stored(store, c))
+            ColumnSpec(c.name, c.dtype, c.shape, compression=_next(store, c, image_compression))
             for c in store.columns.values()
         ]
-        with _writer(store, Path(path), columns, False, True, image_compression) as writer:
+        checksum = all(store.dataset(name).fletcher32 for name in store.columns)
+        with _writer(store, Path(path), columns, checksum, True) as writer:
             for episode in range(store.n_episodes):
                 start, stop = store.episodes.rows_of(episode)
                 for name in store.columns:
@@ -107,10 +109,14 @@ def extending(
             writer.require_episode_tables()
 
 
-def _stored(store: TrajectoryStore, column: ColumnSpec) -> Compression | None:
-    """The compression a column has now, so that its next version is stored alike; images as the default."""
-    found = store.reader(column.name).map
-    return None if column.is_image or found is None else found.codec.compression
+def _next(
+    store: TrajectoryStore, column: ColumnSpec, image_compression: Compression | str | None
+) -> Compression | None:
+    """How a column of the next version is stored: as now, where that is a storage that we write."""
+    if column.is_image and image_compression is not None:
+        return Compression(image_compression)
+    found = codec_of_dataset(store.dataset(column.name), ignore_checksum=True)
+    return None if found is None else found.compression
 
 
 def _writer(
@@ -119,7 +125,6 @@ def _writer(
     columns: list[ColumnSpec],
     fletcher32: bool,
     overwrite: bool,
-    image_compression: Compression | str = Compression.ZSTD,
 ) -> TrajectoryStoreWriter:
     return TrajectoryStoreWriter(
         target,
@@ -131,7 +136,6 @@ def _writer(
         extra=store.extra,
         fletcher32=fletcher32,
         overwrite=overwrite,
-        image_compression=image_compression,
         expected_rows=store.n_rows,
     )
 

@@ -163,6 +163,23 @@ def test_noeiras_own_layout_is_read(tmp_path: Path) -> None:
             assert same(store.read_range(name, 3, 9), array[3:9])
 
 
+@pytest.mark.parametrize("disk", [(6,), (6, 1)])
+@pytest.mark.parametrize("declared", ["x:float32", "x:float32:1"])
+def test_width_one_lies_with_or_without_its_axis(
+    tmp_path: Path, declared: str, disk: tuple[int, ...]
+) -> None:
+    text = f"schema_version=1\nn_rows=6\nn_episodes=1\ncolumn={declared}\n"
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["ep_len"], file["ep_offset"] = np.array([6]), np.array([0])
+        file["__manifest__"] = np.frombuffer(text.encode(), np.uint8)
+        file["x"] = np.arange(6, dtype=np.float32).reshape(disk)
+    shape = (6, 1) if declared.endswith(":1") else (6,)
+    with TrajectoryStore(tmp_path / "x.h5") as store:
+        for rows in (store.load_column("x"), store.load_column("x", copy=False), store.read_range("x", 0, 6)):
+            assert rows.shape == shape
+            assert rows.ravel().tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def obeys_noeira(path: Path) -> None:
     """The reader's rules of the format, from the contract: raises AssertionError where one is broken."""
     with h5py.File(path) as file:

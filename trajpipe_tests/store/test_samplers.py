@@ -68,7 +68,7 @@ def test_blocks_equal_the_reference(counters: list[int], key: int) -> None:
     got = philox_4x32_10(np.array(counters, np.uint64), low, high)
     for i, c in enumerate(counters):
         words = reference.philox((c & reference.MASK, c >> 32, 0, 0), (int(low), int(high)))
-        assert tuple(int(w) for w in got[:, i]) == words
+        assert tuple(int(word[i]) for word in got) == words
 
 
 @given(seeds, st.lists(st.integers(0, 9), max_size=6))

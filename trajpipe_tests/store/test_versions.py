@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from trajpipe.core.errors import OutputExistsError, SchemaError
-from trajpipe.store import ColumnSpec, TrajectoryStore, TrajectoryStoreWriter, compact, extending
+from trajpipe.store import (
+    ColumnSpec,
+    Compression,
+    TrajectoryStore,
+    TrajectoryStoreWriter,
+    compact,
+    describe,
+    extending,
+)
 from trajpipe_tests.store.recordings import LENGTHS, Arrays, arrays, columns, leftovers, write
 
 
@@ -90,6 +98,29 @@ def test_a_store_grows_by_a_new_version(path: Path) -> None:
             assert np.array_equal(store.load_column(name), np.concatenate([array, more[name]]))
     with h5py.File(path) as file:
         assert file["images"].id.get_create_plist().get_filter(0)[0] == 32015
+
+
+@pytest.mark.parametrize("fletcher32", [False, True])
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_longer_version_is_stored_as_the_one_before(
+    tmp_path: Path, compression: Compression, fletcher32: bool
+) -> None:
+    path = tmp_path / "x.h5"
+    write(path, image_compression=compression, fletcher32=fletcher32)
+
+    def storage() -> dict[str, object]:
+        found = describe(path)
+        assert found["rows"] in (50, 53)
+        return {c["name"]: c["filters"] for c in found["columns"]}
+
+    before = storage()
+    with extending(path) as writer:
+        writer.append(**on_disk(arrays((3,), seed=5)))
+        writer.end_episode()
+    assert storage() == before
+    with extending(path, image_compression="deflate") as writer:
+        assert writer.n_episodes == 5
+    assert storage()["images"] == (["deflate", "fletcher32"] if fletcher32 else ["deflate"])
 
 
 def test_episode_tables_must_grow_too(path: Path) -> None:
