@@ -29,7 +29,8 @@ def last_rows(episode: Episode) -> dict[str, NDArray[Any]]:
     """
     rows: dict[str, NDArray[Any]] = {}
     for path, column in episode.columns.items():
-        if path.startswith(_OBS) and episode.length > 1:
+        # Frames of a lossy video are never equal, and peeking at its end would cost a decoding pass.
+        if path.startswith(_OBS) and episode.length > 1 and not getattr(column, "sequential", False):
             last = column.read(episode.length - 1, episode.length)[0].copy()
             if not np.array_equal(last, column.read(0, 1)[0]):
                 rows[path] = last
