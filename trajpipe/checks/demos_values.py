@@ -128,16 +128,21 @@ def _per_dimension(values: Any, absent: float, width: int) -> NDArray[Any]:
 
 
 def _declared_actions(subject: Subject, facts: FileFacts) -> Mapping[str, Any]:
-    """The action convention: the caller's, else the one in the file's recipe."""
-    given = subject.context.get("conventions", {}).get("action")
-    if isinstance(given, Mapping):
-        return given
+    """The action convention: the caller's, else the recipe's, over what the recording's format fixes."""
     text = facts.data_attributes.get(names.ATTR_TRAJPIPE)
     try:
         recipe = jsontext.loads(text) if isinstance(text, str) else {}
     except InputError:
-        return {}
-    for key in ("options", "conventions", "action"):
+        recipe = {}
+    given = subject.context.get("conventions", {}).get("action")
+    if not isinstance(given, Mapping):
+        given = _part(recipe, "options", "conventions", "action")
+    return {**_part(recipe, "read", "action"), **{k: v for k, v in given.items() if v is not None}}
+
+
+def _part(recipe: Any, *keys: str) -> Mapping[str, Any]:
+    """A part of a recipe; empty where it has none."""
+    for key in keys:
         recipe = recipe.get(key) if isinstance(recipe, Mapping) else None
     return recipe if isinstance(recipe, Mapping) else {}
 

@@ -25,6 +25,8 @@ ENTRY_POINTS: Final = "trajpipe.sources"
 HDF5_SUFFIXES: Final = (".hdf5", ".h5", ".hdf")
 _BUILT_IN: Final = (
     "trajpipe.sources.isaaclab",
+    "trajpipe.sources.lafan",
+    "trajpipe.sources.lerobot",
     "trajpipe.sources.libero",
     "trajpipe.sources.robomimic",
     "trajpipe.sources.robosuite",
