@@ -8,7 +8,7 @@ What is not here: another model's kinematics, see `skeleton_mjcf.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -86,10 +86,10 @@ def g1() -> Skeleton:
     return skeleton("g1_29dof", ROOT, BODIES)
 
 
-def default_joint_pos() -> NDArray[np.float32]:
+def default_joint_pos(joints: Sequence[str] = JOINTS) -> NDArray[np.float32]:
     """Default joint angles, (29,) float32, radians: hip pitch -0.1, knee 0.3, ankle pitch -0.2, others 0."""
-    out = np.zeros(len(JOINTS), np.float32)
-    for index, joint in enumerate(JOINTS):
+    out = np.zeros(len(joints), np.float32)
+    for index, joint in enumerate(joints):
         for word, angle in _DEFAULTS.items():
             if joint.split("_", 1)[1] == f"{word}_joint":
                 out[index] = angle

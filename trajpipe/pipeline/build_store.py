@@ -21,6 +21,7 @@ from trajpipe.mjcf.remap import write_table
 from trajpipe.pipeline.episode_tables import EpisodeTables
 from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed, perform
 from trajpipe.pipeline.store_generic import GenericLayout
+from trajpipe.pipeline.store_lafan import LafanLayout
 from trajpipe.pipeline.store_layout import StoreLayout
 from trajpipe.pipeline.store_libero import LiberoLayout
 from trajpipe.pipeline.store_plan import StorePlan
@@ -78,13 +79,17 @@ def sha256_of_output(path: Path) -> str:
 
 def layout_of(plan: StorePlan) -> StoreLayout:
     """The layout of a plan."""
+    if plan.lafan is not None:
+        return LafanLayout(plan, plan.lafan)
     return GenericLayout(plan) if plan.libero is None else LiberoLayout(plan, plan.libero)
 
 
 def check_store(plan: StorePlan, path: Path) -> CheckReport:
     """Run the checks of a plan's store on a file."""
     layout = layout_of(plan)
-    context = {"l2": list(plan.inputs), **layout.check_context()}
+    # Rows of a motion store are resampled: no rule compares them with L2's one by one.
+    inputs = {"l2": list(plan.inputs)} if plan.lafan is None else {}
+    context = {**inputs, **layout.check_context()}
     if plan.demos_per_task is not None:
         context |= {"demos_per_task": plan.demos_per_task, "cap_attribute": layout.cap_attribute}
     return run_checks(Stage.STORE, path, context=context)
@@ -109,10 +114,11 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
         for number, path in enumerate(plan.inputs, 1):
             ledger.entries.append(_append_file(writer, path, layout, tables, plan, counts))
             progress("recordings", number, len(plan.inputs))
+        rows = writer.n_rows
         for name, table in {**tables.tables(), **layout.side_tables()}.items():
             writer.add_side_table(name, table)
     ledger.entries.extend(_departed(plan))
-    facts = {"episodes": ledger.written, "rows": tables.rows, "columns": len(specs), "tasks": len(counts)}
+    facts = {"episodes": ledger.written, "rows": rows, "columns": len(specs), "tasks": len(counts)}
     return Made(ledger, facts)
 
 

@@ -114,7 +114,7 @@ class TargetOptions(Model):
     """The scene that a LIBERO store's states are rewritten for."""
 
     model: str | None = None
-    """MJCF file of the target scene, relative to the catalogue's folder."""
+    """MJCF file of the target scene (LIBERO) or of the robot (LAFAN1), relative to the catalogue's folder."""
     joints: tuple[str, ...] | None = None
     """Joint names in the target's order, instead of a model; with neither: robot, fixtures, objects."""
     names: dict[str, str] = Field(default={})
@@ -139,7 +139,7 @@ class StoreOptions(Model):
     state: bool = True
     """LIBERO: keep the `state` column."""
     target: TargetOptions = TargetOptions()
-    """LIBERO: the scene that states are rewritten for."""
+    """LIBERO: the scene that states are rewritten for; LAFAN1: the robot's model, `g1_29dof` when absent."""
     group_by: Literal["none", "scene"] = "none"
     """`scene` makes one store per scene family (`KITCHEN_SCENE5`), for suites that mix scenes."""
     demos_per_task: int | None = Field(default=None, ge=1)

@@ -53,6 +53,21 @@ class LiberoOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LafanOptions:
+    """What a motion store needs to know.
+
+    Attributes:
+        model: MJCF of the robot; None = the built-in facts of `g1_29dof`.
+    """
+
+    model: Path | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the recipe; the model by its hash."""
+        return {"model": None if self.model is None else provenance.sha256_file(self.model)}
+
+
+@dataclass(frozen=True, slots=True)
 class StorePlan:
     """Everything that decides the bytes of one store.
 
@@ -69,7 +84,8 @@ class StorePlan:
         compression: Of image columns: `zstd`, `deflate`, `shuffle-deflate` or `none`.
         column_compression: Column → its own compression.
         demos_per_task: Keep at most so many demos of each task; None = all.
-        libero: What a LIBERO suite's store needs; None = the generic layout.
+        libero: What a LIBERO suite's store needs; None = another layout.
+        lafan: What a motion store needs; None = another layout.
         raw: Base name of a recording → its path, for checks against the source; may be empty.
         failed: Recording → why it is missing, for the ledger.
         absent: L2 files that the missing recordings would have; they are not reported as removed.
@@ -88,6 +104,7 @@ class StorePlan:
     column_compression: Mapping[str, str] = field(default_factory=dict)
     demos_per_task: int | None = None
     libero: LiberoOptions | None = None
+    lafan: LafanOptions | None = None
     raw: Mapping[str, Path] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[Path, ...] = ()
@@ -116,5 +133,6 @@ class StorePlan:
             "column_compression": dict(sorted(self.column_compression.items())),
             "demos_per_task": self.demos_per_task,
             "libero": None if self.libero is None else self.libero.to_json(),
+            "lafan": None if self.lafan is None else self.lafan.to_json(),
             "failed": dict(sorted(self.failed.items())),
         }

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.catalogue_model import DatasetEntry
 from trajpipe.pipeline.store_libero import scene_of, task_of_file
-from trajpipe.pipeline.store_plan import LiberoOptions, StorePlan
+from trajpipe.pipeline.store_plan import LafanOptions, LiberoOptions, StorePlan
 
 if TYPE_CHECKING:
     from trajpipe.pipeline.project import Project
 
 NO_SCENE: Final = "no_scene"
-_OWN_LAYOUTS: Final = frozenset({"libero"})
+_OWN_LAYOUTS: Final = frozenset({"libero", "lafan"})
 
 
 def family_of(recording: Recording) -> str:
@@ -46,7 +46,7 @@ def store_plan(project: Project, name: str, recordings: Sequence[Recording], fam
     """
     dataset = project.dataset(name)
     options, (inputs, failed) = dataset.store, project.ready_inputs(name, recordings)
-    libero = layout_of_dataset(dataset) == "libero"
+    layout = layout_of_dataset(dataset)
     return StorePlan(
         dataset=name,
         inputs=inputs,
@@ -59,11 +59,18 @@ def store_plan(project: Project, name: str, recordings: Sequence[Recording], fam
         compression=options.compression,
         column_compression=dict(options.column_compression),
         demos_per_task=options.demos_per_task,
-        libero=libero_options(dataset, name, project.root, family) if libero else None,
+        libero=libero_options(dataset, name, project.root, family) if layout == "libero" else None,
+        lafan=lafan_options(dataset, project.root) if layout == "lafan" else None,
         raw={r.path.name: r.path for r in recordings},
         failed=failed,
         absent=tuple(project.demos_path(r) for r in recordings),
     )
+
+
+def lafan_options(dataset: DatasetEntry, root: Path) -> LafanOptions:
+    """What the catalogue says about a motion store: the robot's model."""
+    model = dataset.store.target.model
+    return LafanOptions(None if model is None else root / model)
 
 
 def libero_options(dataset: DatasetEntry, name: str, root: Path, family: str = "") -> LiberoOptions:

@@ -23,6 +23,7 @@ ISAACLAB: Final = "isaaclab"
 ROBOMIMIC: Final = "robomimic"
 ROBOSUITE: Final = "robosuite"
 LIBERO: Final = "libero"
+LAFAN: Final = "lafan"
 
 
 def kind_of(path: Path) -> str | None:

@@ -26,6 +26,7 @@ from trajpipe.motion.g1 import JOINTS, ROBOT
 from trajpipe.motion.rows import MIN_FRAMES
 from trajpipe.sources import motion_csv, motion_npz, motion_pickle
 from trajpipe.sources.base import ReadOptions, Source, register
+from trajpipe.sources.detection import LAFAN
 from trajpipe.sources.motion_clips import (
     MotionOptions,
     RawClip,
@@ -35,7 +36,7 @@ from trajpipe.sources.motion_clips import (
     one_rate,
 )
 
-KIND: Final = "lafan"
+KIND: Final = LAFAN
 DEFAULT_FPS: Final = Fraction(30)
 ENV_NAME: Final = f"{ROBOT}_motion"
 _PICKLES: Final = (".pkl", ".pickle", ".joblib")
@@ -121,7 +122,7 @@ def _episode(clip: RawClip, declared: MotionOptions, options: ReadOptions, place
         name=clip.name,
         length=len(clip),
         columns={path: ArrayColumn(rows) for path, rows in columns.items()},
-        attributes={"fps": float(fps)},
+        attributes={names.ATTR_FPS: float(fps)},
         task=clip.name,
         tag=names.Tag.MOCAP.value,
         alignment=names.Alignment.BEFORE_ACTION.value,
@@ -144,7 +145,7 @@ def _env_args(env_name: str | None, fps: Fraction | None) -> dict[str, Any]:
         "env_name": env_name or ENV_NAME,
         "type": names.ENV_TYPE_GYM,
         "env_kwargs": kwargs,
-        "actions": "next_joint_pos",
+        "actions": names.ACTIONS_ARE_NEXT_JOINT_POS,
     }
 
 

@@ -150,6 +150,23 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
+def json_pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """`KEY=VALUE` texts as a mapping, each value JSON (`true`, `0.5`, `["a"]`), else plain text.
+
+    Raises:
+        UsageError: one has no `=`, or a key comes twice.
+    """
+    import json
+
+    found: dict[str, Any] = dict(pairs(given, option))
+    for key, text in found.items():
+        try:
+            found[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
 def words(given: Sequence[str] | None) -> tuple[str, ...] | None:
     """Names of `a,b` and of repeats in order; None when the option was not given."""
     if given is None:
