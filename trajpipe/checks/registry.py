@@ -26,6 +26,7 @@ _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
         "trajpipe.checks.store",
         "trajpipe.checks.store_libero",
         "trajpipe.checks.store_libero_physics",
+        "trajpipe.checks.store_libero_init",
     ),
     "lerobot": ("trajpipe.checks.lerobot",),
 }

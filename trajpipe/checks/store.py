@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trajpipe.checks import store_l2
 from trajpipe.checks.registry import Subject, check
 from trajpipe.checks.store_reading import HEAD, KINDS, OWN, StoreFacts, facts_of
+from trajpipe.core import names
 from trajpipe.core.findings import Finding, Place, Severity
 
 STAGE: Final = "store"
@@ -148,7 +149,8 @@ def column_names(subject: Subject) -> Iterator[Finding]:
             yield Finding(code, _ERROR, f"{name} is one value a row", place, got=str(trailing))
         if kind not in KINDS:
             yield Finding(code, _ERROR, "a column has one of the format's dtypes", place, got=kind)
-    if not any(name == "action" for name, _, _ in facts.columns):
+    told_by = {"action", names.COLUMN_INIT_STATE, names.COLUMN_MOTION_ID}
+    if not told_by & {name for name, _, _ in facts.columns}:
         message = "a store of demonstrations has an action column"
         yield Finding(code, _WARN, message, _place(subject), got=", ".join(n for n, _, _ in facts.columns))
 

@@ -39,7 +39,7 @@ def _mujoco() -> Any:
 
 
 @dataclass(slots=True)
-class _Scene:
+class Scene:
     """A compiled kinematic model.
 
     Attributes:
@@ -68,10 +68,11 @@ class _Scene:
                 body.pos[:], body.quat[:] = position, quaternion
 
 
-def _compiled(text: str, order: Sequence[str] | None = None) -> _Scene:
+def compiled(text: str, order: Sequence[str] | None = None) -> Scene:
+    """The kinematic scene of MJCF text, its top-level bodies in another order on request."""
     mujoco = _mujoco()
     model = mujoco.MjModel.from_xml_string(kinematic_model(parse(text), order))
-    return _Scene(model, mujoco.MjData(model))
+    return Scene(model, mujoco.MjData(model))
 
 
 def _robot_fixtures_objects(text: str) -> list[str]:
@@ -87,7 +88,7 @@ def _robot_fixtures_objects(text: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Target:
+class Target:
     """Where the rows should lie: a compiled scene, or only the order of its joints.
 
     Attributes:
@@ -96,23 +97,29 @@ class _Target:
         names: Recorded joint name → target name.
     """
 
-    scene: _Scene | None
+    scene: Scene | None
     order: list[str]
     names: Mapping[str, str]
 
 
-def _target(libero: Mapping[str, Any], first_model: str) -> _Target:
+def target_of(libero: Mapping[str, Any], first_model: str) -> Target:
+    """The target of a store: the declared model or joint order, else robot, fixtures, objects.
+
+    Args:
+        libero: Context with `model` (MJCF text), `joints` and `names`.
+        first_model: A recorded model, reordered when nothing is declared.
+    """
     names = dict(libero["names"])
     if libero["model"] is not None:
-        scene = _compiled(libero["model"])
-        return _Target(scene, scene.joints(), names)
+        scene = compiled(libero["model"])
+        return Target(scene, scene.joints(), names)
     if libero["joints"] is not None:
-        return _Target(None, list(libero["joints"]), names)
-    scene = _compiled(first_model, _robot_fixtures_objects(first_model))
-    return _Target(scene, [names.get(n, n) for n in scene.joints()], names)
+        return Target(None, list(libero["joints"]), names)
+    scene = compiled(first_model, _robot_fixtures_objects(first_model))
+    return Target(scene, [names.get(n, n) for n in scene.joints()], names)
 
 
-def _expected_state(source: _Scene, target: _Target, states: NDArray[np.float64]) -> NDArray[np.float64]:
+def expected_state(source: Scene, target: Target, states: NDArray[np.float64]) -> NDArray[np.float64]:
     """Recorded (time, qpos, qvel) rows put joint by joint, by name, at the target's addresses."""
     model = source.model
     inverse = {target.names.get(n, n): n for n in source.joints()}
@@ -161,12 +168,12 @@ def libero_state_ulp(subject: Subject) -> Iterator[Finding]:
     libero = subject.context["libero"]
     if not libero["state"]:
         return
-    tally = _Tally(subject.path)
-    target: _Target | None = None
+    tally = Tally(subject.path)
+    target: Target | None = None
     with opened(subject.path) as store:
         for one, text, states, stored in _each(subject, store):
-            source = _compiled(text)
-            target = target or _target(libero, text)
+            source = compiled(text)
+            target = target or target_of(libero, text)
             width = 1 + source.model.nq + source.model.nv
             if states.shape[1] != width or stored.shape[1] != width - 1:
                 place = one.place(subject.path, "state")
@@ -174,7 +181,7 @@ def libero_state_ulp(subject: Subject) -> Iterator[Finding]:
                 message = "a row is 1 + nq + nv words, nq + nv in the store"
                 yield error("libero-state-ulp", message, place, got, width)
                 continue
-            yield from tally.compare(one, source, target, stored, _expected_state(source, target, states))
+            yield from tally.compare(one, source, target, stored, expected_state(source, target, states))
     subject.count(tally.compared, tally.compared, "values")
     subject.measures |= {
         "values_compared": tally.compared,
@@ -184,7 +191,7 @@ def libero_state_ulp(subject: Subject) -> Iterator[Finding]:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """Counts of the 2-ULP check.
 
     Attributes:
@@ -202,8 +209,8 @@ class _Tally:
     def compare(
         self,
         one: EpisodeOfStore,
-        source: _Scene,
-        target: _Target,
+        source: Scene,
+        target: Target,
         stored: NDArray[np.float64],
         expected: NDArray[np.float64],
     ) -> Iterator[Finding]:
@@ -221,7 +228,7 @@ class _Tally:
             yield error("libero-state-ulp", f"word {word} ({joint}) is another joint's", place, got, want)
 
 
-def _joint_of_word(target: _Target, source: _Scene, word: int) -> str:
+def _joint_of_word(target: Target, source: Scene, word: int) -> str:
     inverse = {target.names.get(n, n): n for n in source.joints()}
     for column in (0, 1):
         for name in target.order:
@@ -266,7 +273,7 @@ class _Drive:
 
     def __init__(self, subject: Subject, libero: Mapping[str, Any]) -> None:
         self.subject, self.libero = subject, libero
-        self.target: _Target | None = None
+        self.target: Target | None = None
         self.rows = 0
         self.fixtures: list[dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]] = []
         self.worst = {
@@ -290,19 +297,19 @@ class _Drive:
         self, one: EpisodeOfStore, text: str, states: NDArray[Any], stored: NDArray[Any]
     ) -> Iterator[Finding]:
         """Compare the rows of one episode."""
-        source = _compiled(text)
-        self.target = self.target or _target(self.libero, text)
+        source = compiled(text)
+        self.target = self.target or target_of(self.libero, text)
         scene = self.target.scene
         if scene is None:
             raise InputError("the target has no scene", place=self.subject.path.name)
-        bodies = _common_bodies(source, scene)
+        bodies = common_bodies(source, scene)
         picked = np.unique(np.linspace(0, len(stored) - 1, min(ROWS_DRIVEN, len(stored))).astype(int))
         for row in picked:
             scene.place_fixtures(self.fixtures[one.number])
             qpos = states[row, 1 : 1 + source.model.nq]
             reference = source.poses(qpos)
             got = scene.poses(stored[row, : scene.model.nq])
-            relative, world, rotation = _differences(source, scene, bodies, reference, got)
+            relative, world, rotation = differences(source, scene, bodies, reference, got)
             self._note("worst_relative_m", relative)
             self._note("worst_world_m", world)
             self._note("worst_rotation", rotation)
@@ -321,8 +328,8 @@ class _Drive:
     def _teeth(
         self,
         one: EpisodeOfStore,
-        source: _Scene,
-        scene: _Scene,
+        source: Scene,
+        scene: Scene,
         bodies: list[tuple[int, int]],
         states: NDArray[Any],
         stored: NDArray[Any],
@@ -335,16 +342,16 @@ class _Drive:
         if pair is not None:
             qpos[list(pair)] = qpos[list(reversed(pair))]
             scene.place_fixtures(self.fixtures[one.number])
-            _, moved, _ = _differences(source, scene, bodies, reference, scene.poses(qpos))
+            _, moved, _ = differences(source, scene, bodies, reference, scene.poses(qpos))
             self._note("swapped_joints_moved_m", moved)
         if len(self.fixtures) > 1:
             scene.place_fixtures(self.fixtures[(one.number + 1) % len(self.fixtures)])
             poses = scene.poses(stored[last, : scene.model.nq])
-            _, world, _ = _differences(source, scene, bodies, reference, poses)
+            _, world, _ = differences(source, scene, bodies, reference, poses)
             self._note("world_with_another_demos_fixtures_m", world)
 
 
-def _common_bodies(source: _Scene, target: _Scene) -> list[tuple[int, int]]:
+def common_bodies(source: Scene, target: Scene) -> list[tuple[int, int]]:
     """(source id, target id) of every named body of both scenes but the world."""
     ours = {target.model.body(i).name: i for i in range(1, target.model.nbody)}
     theirs = {source.model.body(i).name: i for i in range(1, source.model.nbody)}
@@ -358,9 +365,9 @@ def _common_bodies(source: _Scene, target: _Scene) -> list[tuple[int, int]]:
     return common
 
 
-def _differences(
-    source: _Scene,
-    target: _Scene,
+def differences(
+    source: Scene,
+    target: Scene,
     bodies: list[tuple[int, int]],
     a: tuple[NDArray[np.float64], NDArray[np.float64]],
     b: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -377,12 +384,12 @@ def _differences(
     return relative, world, rotation
 
 
-def _is_free(scene: _Scene, body: int) -> bool:
+def _is_free(scene: Scene, body: int) -> bool:
     first = scene.model.body_jntadr[body]
     return bool(first >= 0 and scene.model.jnt_type[first] == _FREE)
 
 
-def _most_different(scene: _Scene, qpos: NDArray[np.float64]) -> tuple[int, int] | None:
+def _most_different(scene: Scene, qpos: NDArray[np.float64]) -> tuple[int, int] | None:
     """Addresses of the two joints of one single-word type whose values differ most in this row."""
     best: tuple[float, tuple[int, int]] | None = None
     model = scene.model

@@ -25,14 +25,14 @@ from trajpipe.demos.reader import DemosFile
 from trajpipe.demos.select import Filters
 from trajpipe.hdf5.attributes import text
 from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
-from trajpipe.pipeline import export_lerobot
+from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
-from trajpipe.pipeline.store_plan import LiberoOptions, StorePlan
+from trajpipe.pipeline.store_plan import LafanOptions, LiberoOptions, StorePlan
 from trajpipe.sources.base import detect, source
 from trajpipe.sources.base import sources as source_kinds
-from trajpipe.sources.detection import LIBERO
+from trajpipe.sources.detection import LAFAN, LIBERO
 
 TO_DEMOS: Final = "demos"
 TO_STORE: Final = "store"
@@ -57,8 +57,10 @@ class ConvertOptions:
         align_causal: Shift `after_action` recordings.
         store: Keyword arguments of `StorePlan` (`terms`, `cameras`, `float32`, `images`, `compression`,
             `demos_per_task`).
-        layout: Store layout: `auto` (LIBERO's own for LIBERO recordings), `generic` or `libero`.
-        libero: Keyword arguments of `LiberoOptions`; the suite is the dataset's name when absent.
+        layout: Store layout: `auto` (LIBERO's and LAFAN1's own for theirs), `generic`, `libero` or `lafan`.
+        scene: A recording or MJCF that gives the joint order of initial-state tables.
+        libero: Keyword arguments of `LiberoOptions`; the suite is the dataset's name when absent. A motion
+            store takes its `model` too.
         export: Keyword arguments of `trajpipe.export.ExportOptions` but `fps` and `version`.
         force: Build although the destination is the same already.
     """
@@ -75,6 +77,7 @@ class ConvertOptions:
     align_causal: bool = False
     store: Mapping[str, Any] = field(default_factory=dict)
     layout: str = "auto"
+    scene: Path | None = None
     libero: Mapping[str, Any] = field(default_factory=dict)
     export: Mapping[str, Any] = field(default_factory=dict)
     force: bool = False
@@ -121,6 +124,8 @@ def convert(
     Raises:
         UsageError: no source, an unknown target, the destination among the sources.
     """
+    if to == TO_STORE and sources and all(s.suffix in init_store.SUFFIXES for s in sources):
+        return [_init_store(sources, destination, options)]
     sources = expanded(sources, options.kind)
     _require_usable(sources, destination, to)
     if to == TO_DEMOS and (len(sources) == 1 or destination.suffix not in (".hdf5", ".h5")):
@@ -132,6 +137,22 @@ def convert(
         dataset = options.name or slug(destination.stem or destination.name)
         final = _build(dataset, inputs, failures, (to, destination), options, progress)
     return [*steps, final]
+
+
+def _init_store(sources: Sequence[Path], destination: Path, options: ConvertOptions) -> StageResult:
+    """A store of LIBERO's initial-state tables."""
+    if options.scene is None:
+        raise UsageError(
+            "a table of initial states does not say its joint order",
+            got=sources[0].name,
+            expected="a recording or MJCF of the same scene",
+            hint="Pass --scene recording.hdf5 (or model.xml).",
+        )
+    name = options.name or slug(destination.stem)
+    libero = LiberoOptions(**{"suite": name, **options.libero})
+    ordered = sorted(sources, key=lambda p: natural_key(p.name))
+    plan = init_store.InitPlan(name, tuple(ordered), options.scene, destination, libero)
+    return init_store.build_init_store(plan, force=options.force)
 
 
 def expanded(sources: Sequence[Path], kind: str | None = None) -> list[Path]:
@@ -165,14 +186,19 @@ def _require_usable(sources: Sequence[Path], destination: Path, to: str) -> None
 
 
 def _l2_name(recording: Path, destination: Path, folder: bool) -> Path:
-    return destination / f"{slug(recording.stem)}.hdf5" if folder else destination
+    return destination / f"{_slug_of(recording)}.hdf5" if folder else destination
+
+
+def _slug_of(recording: Path) -> str:
+    """A recording's name without its suffix; a folder has none (`lift_v2.1` is no `lift_v2`)."""
+    return slug(recording.name if recording.is_dir() else recording.stem)
 
 
 def _to_l2(recording: Path, target: Path, options: ConvertOptions, progress: Progress) -> StageResult:
     try:
         plan = _plan(recording, target, options)
     except (TrajpipeError, OSError) as error:
-        return failed_plainly(slug(recording.stem), Stage.DEMOS, recording.name, target, error)
+        return failed_plainly(_slug_of(recording), Stage.DEMOS, recording.name, target, error)
     return ingest(plan, force=options.force, progress=progress)
 
 
@@ -181,7 +207,7 @@ def _plan(recording: Path, target: Path, options: ConvertOptions) -> IngestPlan:
         raise InputError("no such recording", place=recording, code="missing-file")
     kind = source(options.kind).kind if options.kind else detect(recording).kind
     return IngestPlan(
-        dataset=options.name or slug(recording.stem),
+        dataset=options.name or _slug_of(recording),
         key=recording.name,
         path=recording,
         kind=kind,
@@ -217,8 +243,8 @@ def _ingested(
 
 
 def _unused(folder: Path, recording: Path, taken: Sequence[Path], number: int) -> Path:
-    name = f"{slug(recording.stem)}.hdf5"
-    return folder / (name if name not in {p.name for p in taken} else f"{slug(recording.stem)}-{number}.hdf5")
+    name = f"{_slug_of(recording)}.hdf5"
+    return folder / (name if name not in {p.name for p in taken} else f"{_slug_of(recording)}-{number}.hdf5")
 
 
 def _build(
@@ -257,15 +283,17 @@ def _store_plan(
     destination: Path,
     options: ConvertOptions,
 ) -> StorePlan:
-    libero = options.layout == "libero"
-    if options.layout == "auto":
-        libero = all(kind_of_l2(path) == LIBERO for path in inputs)
+    layout = options.layout
+    if layout == "auto":
+        kinds = {kind_of_l2(path) for path in inputs}
+        layout = kinds.pop() if len(kinds) == 1 else "generic"
     keywords = {"suite": dataset, **options.libero}
     return StorePlan(
         dataset,
         tuple(inputs),
         destination,
-        libero=LiberoOptions(**keywords) if libero else None,
+        libero=LiberoOptions(**keywords) if layout == LIBERO else None,
+        lafan=LafanOptions(options.libero.get("model")) if layout == LAFAN else None,
         failed=dict(failures),
         **options.store,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -206,7 +206,6 @@ def _surveyed(
     languages: dict[str, str] = {}
     tables: dict[str, JointRemap] = {}
     sizes: dict[str, tuple[int, int]] = {}
-    target = None if options.model is None else joint_table(_target(options.model), place=options.model.name)
     for path in plan.inputs:
         with DemosFile(path) as demos:
             for episode in demos.episodes():
@@ -214,27 +213,36 @@ def _surveyed(
                 task = task_of_file(episode.source_file)
                 languages.setdefault(task, episode.task or language_of_task(task))
                 if options.state:
-                    tables[str(place)] = _table_of(episode, options, target, place)
+                    tables[str(place)] = _table_of(episode, options, place)
                 if plan.images:
                     sizes[str(place)] = _size_of(episode, place)
     return languages, tables, sizes
 
 
-def _target(model: Path) -> Any:
-    if not model.is_file():
-        raise InputError("the target model is not there", place=model, code="missing-file")
-    return parse(model.read_bytes(), place=model.name)
-
-
-def _table_of(
-    episode: Episode, options: LiberoOptions, target: JointTable | None, place: Place
-) -> JointRemap:
+def _table_of(episode: Episode, options: LiberoOptions, place: Place) -> JointRemap:
     theirs = joint_table(parse(model_of(episode, place), place=place), place=place)
-    if target is None:
-        renamed = [options.names.get(n, n) for n in theirs.names]
-        own = theirs if not options.names else _renamed(theirs, renamed)
+    return remap_of_model(theirs, options, place)
+
+
+def remap_of_model(theirs: JointTable, options: LiberoOptions, place: object) -> JointRemap:
+    """The remap from a recorded joint table to the target's: a model's, a declared order, or the built-in.
+
+    Raises:
+        InputError: the joint sets differ, or the target model is not there.
+    """
+    if options.model is not None:
+        if not options.model.is_file():
+            raise InputError("the target model is not there", place=options.model, code="missing-file")
+        target = _target_table(options.model.read_bytes(), options.model.name)
+    else:
+        own = _renamed(theirs, [options.names.get(n, n) for n in theirs.names])
         target = own.reordered(options.joints) if options.joints else robot_fixtures_objects(own)
     return remap(theirs, target, names=options.names, family=options.family or options.suite, place=place)
+
+
+@lru_cache(maxsize=4)
+def _target_table(text: bytes, name: str) -> JointTable:
+    return joint_table(parse(text, place=name), place=name)
 
 
 def _renamed(table: JointTable, new: Sequence[str]) -> JointTable:

@@ -15,6 +15,7 @@ from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
 from trajpipe.cli.verbs.options import (
     QuaternionOrderOption,
     QuaternionsOption,
+    json_pairs,
     pairs,
     quaternion_options,
     quaternion_site,
@@ -54,6 +55,7 @@ class Layout(StrEnum):
     AUTO = "auto"
     GENERIC = "generic"
     LIBERO = "libero"
+    LAFAN = "lafan"
 
 
 class Images(StrEnum):
@@ -82,6 +84,9 @@ RenameOption = Annotated[
 TermWidthOption = Annotated[
     list[str] | None, typer.Option(metavar="TERM=N", help="Splits one concatenated obs; repeat in order.")
 ]
+SourceOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Option of the source, its value JSON; repeat.")
+]
 StateOption = Annotated[
     list[str] | None, typer.Option(metavar="TERM,…", help="Terms of LeRobot's observation.state, in order.")
 ]
@@ -94,10 +99,13 @@ UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unkn
 AlignmentOption = Annotated[
     names.Alignment | None, typer.Option(help="Whether obs[t] was recorded before or after action[t].")
 ]
-LayoutOption = Annotated[Layout, typer.Option(help="Columns of a store; auto = LIBERO's for LIBERO.")]
+LayoutOption = Annotated[Layout, typer.Option(help="Columns of a store; auto = the recordings' own.")]
 SuiteOption = Annotated[str | None, typer.Option(help="LIBERO suite (libero_goal, …) of a store.")]
 TargetModelOption = Annotated[
-    Path | None, typer.Option(help="MJCF whose joint order a LIBERO store's states get.")
+    Path | None, typer.Option(help="MJCF: joint order of a LIBERO store's states, or a motion store's robot.")
+]
+SceneOption = Annotated[
+    Path | None, typer.Option(help="Recording or MJCF of the scene of LIBERO .init tables.")
 ]
 NoImagesOption = Annotated[bool, typer.Option("--no-images", help="Leave images out of a store.")]
 DemosOption = Annotated[int | None, typer.Option("--demos", min=1, help="At most N demos of each task.")]
@@ -120,6 +128,7 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     env_name: EnvNameOption = None,
     rename: RenameOption = None,
     term_width: TermWidthOption = None,
+    option: SourceOption = None,
     state: StateOption = None,
     cameras: CamerasOption = None,
     only_success: OnlySuccessOption = False,
@@ -130,6 +139,7 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     layout: LayoutOption = Layout.AUTO,
     suite: SuiteOption = None,
     target_model: TargetModelOption = None,
+    scene: SceneOption = None,
     no_images: NoImagesOption = False,
     demos: DemosOption = None,
 ) -> int:
@@ -162,10 +172,12 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
         tag=tag.value if tag else None,
         task=task,
         conventions=conventions,
+        options=json_pairs(option, "--option"),
         filters=Filters(only_success, min_length, unknown_success.value),
         align_causal=align_causal,
         store=_given(cameras=words(cameras), demos_per_task=demos, images=False if no_images else None),
         layout=layout.value,
+        scene=scene,
         libero=_given(suite=suite, model=target_model),
         export=_given(state=words(state), cameras=words(cameras)),
         force=terminal.force,
