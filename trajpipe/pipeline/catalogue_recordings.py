@@ -63,7 +63,7 @@ def find_recordings(
     data_root = Path(os.path.abspath(data_root))  # noqa: PTH100 - resolve() would follow the user's links
     found: dict[Path, RawEntry] = {}
     for entry in entries:
-        for path in _matches(entry, data_root):
+        for path in _matches(dataset, entry, data_root):
             other = found.setdefault(path, entry)
             if other is not entry:
                 raise CatalogueError(
@@ -73,17 +73,17 @@ def find_recordings(
                     hint="Narrow one of the globs.",
                 )
     ordered = sorted(found, key=lambda path: natural_key(path.as_posix()))
-    keys = _keys(ordered, _shared_base(entries, data_root))
+    keys = _keys(ordered, _shared_base(dataset, entries, data_root))
     return [
         Recording(dataset, key, path, found[path], found[path].to_conventions(unknown_success))
         for key, path in zip(keys, ordered, strict=True)
     ]
 
 
-def _matches(entry: RawEntry, data_root: Path) -> Iterator[Path]:
+def _matches(dataset: str, entry: RawEntry, data_root: Path) -> Iterator[Path]:
     readers = list(sources().values()) if entry.kind == KIND_AUTO else [source(entry.kind)]
     seen: set[Path] = set()
-    for pattern in entry.glob:
+    for pattern in entry.patterns(dataset):
         # os.path: normalises `..` by text alone, so that a link keeps the name that the user gave it
         for match in glob.glob(os.path.join(data_root, pattern), recursive=True):  # noqa: PTH118, PTH207
             for path in _recordings_at(Path(os.path.normpath(match)), readers):
@@ -97,12 +97,13 @@ def _recordings_at(path: Path, readers: Sequence[Source]) -> Iterator[Path]:
         yield path
     else:
         for pattern in sorted({pattern for reader in readers for pattern in reader.globs}):
-            yield from (p for p in path.glob(pattern) if p.is_file() and not p.name.startswith("."))
+            found = (p for p in path.glob(pattern) if not p.name.startswith("."))
+            yield from (p for p in found if p.is_file() or any(reader.detect(p) for reader in readers))
 
 
-def _shared_base(entries: Sequence[RawEntry], data_root: Path) -> Path:
+def _shared_base(dataset: str, entries: Sequence[RawEntry], data_root: Path) -> Path:
     """The deepest folder that every glob begins in: it depends on the catalogue alone, not on the files."""
-    fixed = [_fixed_part(data_root / pattern) for entry in entries for pattern in entry.glob]
+    fixed = [_fixed_part(data_root / pattern) for entry in entries for pattern in entry.patterns(dataset)]
     return Path(os.path.commonpath(fixed))
 
 

@@ -7,7 +7,7 @@ What is not here: the LeRobot format, see `trajpipe.export`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from trajpipe.export.options import EXPORT_CODE
 from trajpipe.pipeline.build_store import sha256_of_output
 from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
+from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
 
 def check_export(plan: ExportPlan, path: Path) -> CheckReport:
     """Run the checks of a plan's LeRobot dataset on a folder."""
-    context = {"l2": list(plan.inputs), "gr00t": bool(plan.options.get("gr00t", False))}
-    return run_checks(Stage.LEROBOT, path, context=context)
+    options = ExportOptions(fps=rate_of(plan), **plan.options)
+    return run_checks(Stage.LEROBOT, path, context={"l2": list(plan.inputs), **options.check_context()})
 
 
 def recipe_of_export(plan: ExportPlan) -> Recipe:
@@ -125,7 +126,10 @@ def options_of(export: ExportEntry, task: str | None) -> dict[str, Any]:
 
 def _write(plan: ExportPlan, options: ExportOptions, temporary: Path, progress: Progress) -> Made:
     counts: dict[str, int] = {path.name: 0 for path in plan.inputs}
-    result = export_lerobot(_episodes(plan.inputs, counts), temporary, options, progress=progress)
+    if not options.tasks:
+        options = replace(options, tasks=all_tasks(plan.inputs))
+    episodes = (with_shared_tasks(e, options.tasks) for e in _episodes(plan.inputs, counts))
+    result = export_lerobot(episodes, temporary, options, progress=progress)
     rejected = {name: [r for r in result.rejected if r.recording == name] for name in counts}
     entries = [
         entry(name, Stage.LEROBOT, count - len(rejected[name]), rejected[name])

@@ -52,7 +52,7 @@ class LeRobotSource(Source):
 
     kind = KIND
     title = "LeRobot datasets v2.0, v2.1, v3.0 (a folder with meta/info.json)"
-    globs = ()
+    globs = ("*/",)
 
     def detect(self, path: Path) -> bool:
         """A folder with `meta/info.json`."""

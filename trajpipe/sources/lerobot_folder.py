@@ -145,7 +145,7 @@ class LeRobotMeta:
     def _path(self, key: str, default: str, values: Mapping[str, Any]) -> Path:
         """A template filled in: names and zero-padded numbers only, and never out of the folder."""
         template = self.info.get(key) or default
-        if not isinstance(template, str) or _FIELD.sub("", template).strip("{}") != _FIELD.sub("", template):
+        if not isinstance(template, str) or set("{}") & set(_FIELD.sub("", template)):
             raise InputError("not a path template", place=Place(INFO, column=key), got=repr(template))
 
         def fill(match: re.Match[str]) -> str:
