@@ -12,11 +12,14 @@ from typing import Any, Final, Literal
 from pydantic import Field, JsonValue, model_validator
 
 from trajpipe.core.conventions import Conventions, UnknownSuccess
+from trajpipe.core.names import FOLDER_RAW
 from trajpipe.pipeline.catalogue_conventions import ConventionsEntry, Model
 from trajpipe.pipeline.catalogue_values import (
     Cron,
     DatasetName,
     HubRepository,
+    HubRevision,
+    HubTag,
     OneOrMany,
     Owner,
     Rate,
@@ -38,6 +41,10 @@ class RawEntry(Model):
     """Source kind, or `auto` to ask each recording."""
     glob: OneOrMany
     """Pattern or patterns of the recordings, relative to the catalogue's folder; `**` crosses folders."""
+    hub: HubRevision | None = None
+    """Repository on the Hub that holds the recordings, at a tag or commit; `glob` is relative to its root."""
+    follow: bool = False
+    """With `hub: org/name@branch`: take what the branch holds when the dataset is looked through."""
     tag: Tag | None = None
     """Where the episodes came from (scripted, rl, teleop, mocap); absent: as the file says."""
     terms: dict[str, TermName] = Field(default_factory=dict)
@@ -53,7 +60,28 @@ class RawEntry(Model):
 
     def label(self) -> str:
         """`isaaclab raw/lift/*.hdf5`: how messages name the entry."""
-        return f"{self.kind} {', '.join(self.glob)}"
+        where = f"{self.hub}: " if self.hub else ""
+        return f"{self.kind} {where}{', '.join(self.glob)}"
+
+    def patterns(self, dataset: str) -> tuple[str, ...]:
+        """The globs relative to the data folder; those of a Hub entry begin where it is pulled to."""
+        if self.hub is None:
+            return self.glob
+        return tuple(f"{self.hub_folder(dataset)}/{pattern}" for pattern in self.glob)
+
+    def hub_folder(self, dataset: str) -> str:
+        """Where a Hub entry's repository is pulled to, relative to the data folder."""
+        repository = (self.hub or "").partition("@")[0]
+        return f"{FOLDER_RAW}/{dataset}/{repository.replace('/', '__')}"
+
+    @model_validator(mode="after")
+    def _hub_globs(self) -> RawEntry:
+        if self.follow and self.hub is None:
+            raise problem("`follow` is about a Hub entry", "`hub: org/name@branch` beside it")
+        ways_out = [g for g in self.glob if g.startswith("/") or ".." in g.split("/")]
+        if self.hub is not None and ways_out:
+            raise problem("a Hub entry's glob stays in its repository", "a pattern such as `data/*.hdf5`")
+        return self
 
 
 class Exclusion(Model):
@@ -218,6 +246,12 @@ class HubOptions(Model):
     """Dataset repository on the Hub."""
     private: bool = True
     """Visibility of a repository that is created; an existing one's is never changed."""
+    tag: HubTag | None = None
+    """One more tag for what is published next; like the version's own it never moves."""
+    parts: tuple[Literal["store", "lerobot", "demos"], ...] = ("store", "lerobot", "demos")
+    """What is published."""
+    allow_license: bool = False
+    """Publish in the open although the licence does not plainly allow it: you hold the rights."""
 
 
 class DatasetOptions(Model):

@@ -156,6 +156,17 @@ TermName = Annotated[
         TERM_PATTERN, "a term's name is not valid", "letters, digits, _ and ., not beginning with a digit"
     ),
 ]
+_HUB_NAME: Final = r"[A-Za-z0-9][\w.\-]*/[A-Za-z0-9_][\w.\-]*"
+HubRevision = Annotated[
+    str,
+    _matching(
+        rf"{_HUB_NAME}@[\w.\-/]+", "a Hub address is not valid", "<organisation or user>/<name>@<tag or commit>"
+    ),
+]
+"""A repository at a revision."""
+HubTag = Annotated[
+    str, _matching(r"[A-Za-z0-9][\w.\-]*", "a tag is not valid", "letters, digits, `.`, `_` and `-`")
+]
 HubRepository = Annotated[
     str, _matching(r"[\w.\-]+/[\w.\-]+", "a Hub repository is not valid", "<organisation or user>/<name>")
 ]
