@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -141,6 +140,8 @@ class LayoutV3:
 
 def write_tasks(path: Path, tasks: Sequence[str]) -> None:
     """tasks.parquet as pandas reads it: the text is the index `task`, the column is task_index."""
+    import pandas as pd  # 50 MB that only this needs
+
     frame = pd.DataFrame(
         {"task_index": pd.array(range(len(tasks)), dtype="int64")},
         index=pd.Index(list(tasks), dtype=object, name="task"),

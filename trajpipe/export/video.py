@@ -104,39 +104,46 @@ class Video:
     histogram: FrameHistogram = field(default_factory=FrameHistogram)
     _container: Any = None
     _stream: Any = None
+    _encoder: Any = None
 
     def open(self) -> None:
-        """Open the file and its stream; the stream's encoder gives the header, and for AV1 the packets."""
-        settings = self.settings
+        """Open the file and its stream; for h264 the stream's own encoder, never fed, gives the header."""
+        settings, (height, width) = self.settings, self.size
+        options = {"fflags": "+bitexact"}
+        self._container = av.open(str(self.path), "w", format="mp4", container_options=options)
         if settings.codec == "av1":
-            # SVT-AV1 tells its life story on stderr unless this is set before its first use.
-            os.environ.setdefault("SVT_LOG", "1")
-        self._container = av.open(
-            str(self.path), "w", format="mp4", container_options={"fflags": "+bitexact"}
-        )
+            name = ENCODERS[settings.codec]
+            self._stream = self._container.add_mux_stream(name, rate=settings.fps, width=width, height=height)
+            self._stream.time_base = 1 / settings.fps
+            return
         stream = self._container.add_stream(
             ENCODERS[settings.codec], rate=settings.fps, options=settings.options()
         )
-        stream.height, stream.width = self.size
-        stream.pix_fmt = PIXEL_FORMAT
+        stream.height, stream.width, stream.pix_fmt = height, width, PIXEL_FORMAT
         stream.codec_context.time_base = 1 / settings.fps
-        if settings.codec == "h264":
-            stream.codec_context.thread_count = 1
+        stream.codec_context.thread_count = 1
         self._stream = stream
         self._container.start_encoding()
 
     @property
     def header(self) -> bytes:
-        """The encoder's parameter sets as the file stores them."""
+        """The h264 encoder's parameter sets as the file stores them."""
         return bytes(self._stream.codec_context.extradata or b"")
 
-    def encode_in_order(self, frames: NDArray[np.uint8], first: int) -> list[Any]:
-        """Packets of the stream's own encoder: AV1."""
-        return _encode(self._stream, frames, first, self.settings.fps)
+    def encode_in_order(self, frames: NDArray[np.uint8], first: int, *, last: bool) -> list[Any]:
+        """Packets of the one AV1 encoder of this video, made, fed and freed by the calling thread.
 
-    def flush(self) -> list[Any]:
-        """The encoder's last packets: AV1."""
-        return list(self._stream.encode(None)) if self.settings.codec == "av1" else []
+        Two SVT-AV1 encoders at once can wait for each other for ever, so there is never a second one.
+        """
+        if self._encoder is None:
+            # SVT-AV1 tells its life story on stderr unless this is set before its first use.
+            os.environ.setdefault("SVT_LOG", "1")
+            self._encoder = _encoder(self.size, self.settings)
+        packets = _encode(self._encoder, frames, first, self.settings.fps)
+        if last:
+            packets += list(self._encoder.encode(None))
+            self._encoder = None
+        return packets
 
     def mux(self, packets: list[Any]) -> None:
         """Append packets."""
@@ -164,6 +171,18 @@ def _encode(encoder: Any, frames: NDArray[np.uint8], first: int, fps: Fraction) 
     return packets
 
 
+def _encoder(size: tuple[int, int], settings: VideoSettings) -> Any:
+    context: Any = av.CodecContext.create(ENCODERS[settings.codec], "w")
+    context.height, context.width = size
+    context.pix_fmt = PIXEL_FORMAT
+    context.framerate, context.time_base = settings.fps, 1 / settings.fps
+    context.options = settings.options()
+    if settings.codec == "h264":
+        context.thread_count = 1
+        context.flags |= _GLOBAL_HEADER
+    return context
+
+
 def encode_segment(frames: NDArray[np.uint8], first: int, settings: VideoSettings) -> tuple[list[Any], bytes]:
     """An independent h264 segment: its packets and the encoder's header.
 
@@ -172,13 +191,8 @@ def encode_segment(frames: NDArray[np.uint8], first: int, settings: VideoSetting
         first: Index of the first frame in the episode.
         settings: How to encode.
     """
-    context: Any = av.CodecContext.create(ENCODERS[settings.codec], "w")
-    context.height, context.width = frames.shape[1:3]
-    context.pix_fmt = PIXEL_FORMAT
-    context.framerate, context.time_base = settings.fps, 1 / settings.fps
-    context.thread_count = 1
-    context.flags |= _GLOBAL_HEADER
-    context.options = settings.options()
+    height, width = frames.shape[1:3]
+    context = _encoder((height, width), settings)
     packets = _encode(context, frames, first, settings.fps)
     return packets + list(context.encode(None)), bytes(context.extradata or b"")
 
@@ -277,8 +291,7 @@ def _work(
     pixels = rgb(frames)
     histogram.add(pixels[sampled])
     if video.settings.codec == "av1":
-        packets = video.encode_in_order(pixels, first)
-        return (packets + video.flush() if last else packets), histogram
+        return video.encode_in_order(pixels, first, last=last), histogram
     packets, header = encode_segment(pixels, first, video.settings)
     if header != video.header:
         raise StateError("segments of one video must share the encoder's header", place=video.path.name)
