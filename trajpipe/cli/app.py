@@ -47,6 +47,7 @@ VERBS: Final[dict[str, Verb]] = {
     "list": Verb("list_datasets", "list_datasets", "List datasets and the state of each stage.", "Look"),
     "inspect": Verb("inspect_path", "inspect", "Show what is in any file or folder of any stage.", "Look"),
     "check": Verb("check_path", "check", "Run every rule of its stage on a file or folder.", "Look"),
+    "gate": Verb("gate", "gate", "Hold every planned check to account with one exit code, for CI.", "Look"),
     "sources": Verb("about", "sources", "List the kinds of raw recordings that can be read.", "About"),
     "checks": Verb("about", "checks", "List all rules with their codes.", "About"),
     "schema": Verb("about", "schema", "Print the catalogue's JSON Schema, for editors.", "About"),

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if stopping.code is None:
                 failures.show(error, terminal)
                 return EXIT_COULD_NOT
+            code = EXIT_INTERRUPTED
         if stopping.code is not None or code == EXIT_INTERRUPTED:
             return _stopped(stopping.code or EXIT_INTERRUPTED)
     return code
@@ -45,6 +46,9 @@ def _run(given: list[str], terminal: Terminal) -> int:
 
 
 def _stopped(code: int) -> int:
+    from trajpipe.core import atomic
+
+    atomic.remove_own()
     sys.stderr.write(f"\n{word_of(code)}: nothing half-written was left; run the same command to go on\n")
     return code
 

@@ -78,12 +78,14 @@ def signals_handled() -> Iterator[Stopping]:
     if threading.current_thread() is not threading.main_thread():
         yield STOPPING
         return
-    former = {number: signal.getsignal(number) for number in _CODES}
+    former, hook = {number: signal.getsignal(number) for number in _CODES}, sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, Stop) else hook(lost)
     for number in _CODES:
         if former[number] is not signal.SIG_IGN:
             signal.signal(number, STOPPING.ask)
     try:
         yield STOPPING
     finally:
+        sys.unraisablehook = hook
         for number, handler in former.items():
             signal.signal(number, handler)

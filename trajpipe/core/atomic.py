@@ -12,14 +12,21 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from trajpipe.core import jsontext, names
 from trajpipe.core.errors import DiskSpaceError, OutputExistsError
 from trajpipe.core.locks import lock_holder, lock_is_stale, output_lock
-from trajpipe.core.temporaries import OLD_MARK, is_alive, stale_temporaries, temporary_beside, writer_is_dead
+from trajpipe.core.temporaries import (
+    OLD_MARK,
+    is_alive,
+    own_temporaries,
+    stale_temporaries,
+    temporary_beside,
+    writer_is_dead,
+)
 
 __all__ = [
     "atomic_file",
@@ -34,6 +41,7 @@ __all__ = [
     "publish_file",
     "publish_folder",
     "remove",
+    "remove_own",
     "remove_stale",
     "require_space",
     "stale_temporaries",
@@ -53,6 +61,18 @@ def remove_stale(folder: Path) -> list[Path]:
     for path in gone:
         remove(path)
     return gone
+
+
+def remove_own() -> list[Path]:
+    """Delete this process's own temporaries: for who ends it early, when nothing works on them any more.
+
+    What cannot be deleted stays for the next run's `remove_stale`.
+    """
+    left = own_temporaries()
+    for path in left:
+        with suppress(OSError):
+            remove(path)
+    return left
 
 
 def remove(path: Path) -> None:

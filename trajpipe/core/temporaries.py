@@ -17,6 +17,8 @@ from typing import Final
 from trajpipe.core import names
 
 OLD_MARK: Final = names.TEMPORARY_MARK + "old-"
+_MADE: Final[set[Path]] = set()
+_MAX_MADE: Final = 4096
 _TAIL: Final = re.compile(
     rf"{re.escape(names.TEMPORARY_MARK)}(?:old-)?"
     r"(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]{8}$"
@@ -26,7 +28,27 @@ _TAIL: Final = re.compile(
 def temporary_beside(target: Path) -> Path:
     """A fresh temporary name in the target's own folder: `.<name><mark><host>-<pid>-<start>-<random>`."""
     tail = f"{_host_mark()}-{os.getpid()}-{start_of(os.getpid())}-{uuid.uuid4().hex[:8]}"
-    return target.parent / f".{target.name}{names.TEMPORARY_MARK}{tail}"
+    made = target.parent / f".{target.name}{names.TEMPORARY_MARK}{tail}"
+    if len(_MADE) >= _MAX_MADE:
+        _MADE.intersection_update([path for path in _MADE if path.exists()])
+    _MADE.add(made.absolute())
+    return made
+
+
+def own_temporaries() -> list[Path]:
+    """Temporaries of this process that exist now: while it works, what it works on; after it, what was left.
+
+    A signal that raises between two bytecodes can skip any cleanup, so who catches it asks here.
+    A folder whose older one was moved aside is not among them: `remove_stale` completes that exchange.
+    """
+    found = sorted(path for path in _MADE if path.exists())
+    return [path for path in found if not path.with_name(_aside(path.name)).exists()]
+
+
+def _aside(name: str) -> str:
+    """The name under which the older folder waits while this temporary takes its place."""
+    head, mark, tail = name.rpartition(names.TEMPORARY_MARK)
+    return f"{head}{mark}old-{tail}"
 
 
 def _host_mark() -> str:

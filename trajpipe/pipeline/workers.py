@@ -16,6 +16,8 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, Final, NoReturn, TypeVar
 
+from trajpipe.core import atomic
+
 Result = TypeVar("Result")
 _EXIT_STOPPED: Final = 128 + signal.SIGTERM
 
@@ -81,4 +83,5 @@ def _call(function: Callable[..., Result], args: tuple[Any, ...], keywords: dict
         return function(*args, **keywords)
     finally:
         if _asked_to_stop():
+            atomic.remove_own()
             os._exit(_EXIT_STOPPED)

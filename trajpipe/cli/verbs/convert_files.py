@@ -56,6 +56,7 @@ class Layout(StrEnum):
     GENERIC = "generic"
     LIBERO = "libero"
     LAFAN = "lafan"
+    LEROBOT = "lerobot"
 
 
 class Images(StrEnum):
