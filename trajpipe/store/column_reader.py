@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,7 @@ class MappedFile:
 
     def __init__(self, handle: h5py.File) -> None:
         self.fd = os.dup(handle.id.get_vfd_handle())
+        self._close = weakref.finalize(self, os.close, self.fd)
         self.size = os.fstat(self.fd).st_size
         self._bytes: NDArray[np.uint8] | None = None
 
@@ -83,8 +85,8 @@ class MappedFile:
             done += count
 
     def close(self) -> None:
-        """Give the descriptor back; mapped views stay valid."""
-        os.close(self.fd)
+        """Give the descriptor back; mapped views stay valid. Safe to call twice."""
+        self._close()
 
 
 def in_threads(work: Callable[[Any], None], items: Iterable[Any]) -> None:

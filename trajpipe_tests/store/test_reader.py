@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -172,6 +173,18 @@ def test_a_store_pickles_as_its_path(path: Path) -> None:
         assert len(data) < 300
         with pickle.loads(data) as other:
             assert np.array_equal(other.load_column("action"), store.load_column("action"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc")
+def test_a_store_that_is_dropped_gives_its_descriptors_back(path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        store = TrajectoryStore(path)
+        view = store.load_column("action", copy=False)
+        del store
+    gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1, "but for the mapping's own"
+    assert np.array_equal(view, arrays()["action"])
 
 
 def test_a_store_closes_twice(path: Path) -> None:
