@@ -1,4 +1,4 @@
-"""Waivers: whom they cover, until when, what is said of expired and idle ones; required checks; file errors."""
+"""Waivers: whom they cover, until when, what is said of idle ones; required checks; file errors."""
 
 from __future__ import annotations
 

@@ -1,0 +1,221 @@
+"""The gate over runs of a Dagster instance: wait for them, then hold their check events to what was planned.
+
+What is not here: what a gate's outcomes come to, see `trajpipe.pipeline.gate_outcomes`.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+from dagster import DagsterEventType
+
+from trajpipe.checks.registry import checks_of
+from trajpipe.core.errors import MissingNameError, StateError
+from trajpipe.core.findings import Finding, Findings, Place, Severity
+from trajpipe.core.names import Stage
+from trajpipe.defs.checks import check_name
+from trajpipe.pipeline.gate import GateOptions, require_known_checks
+from trajpipe.pipeline.gate_outcomes import (
+    BUILDS,
+    BUILDS_TITLE,
+    GateReport,
+    Outcome,
+    RunFailure,
+    State,
+    state_of,
+)
+
+BACKFILL_TAG: Final = "dagster/backfill"
+PARTITION_TAG: Final = "dagster/partition"
+_PAGE: Final = 1000
+_STEP_CHECKS: Final = {check_name(BUILDS)}
+
+
+def gate_of_run(
+    run_id: str, home: Path | None, options: GateOptions, *, timeout_s: float = 3600.0, poll_s: float = 1.0
+) -> GateReport:
+    """The gate over a run, or over all runs of a backfill, of a shared instance.
+
+    Args:
+        run_id: Run id or backfill id.
+        home: The instance's DAGSTER_HOME; the environment's when None.
+        options: What is looked at; `jobs` and `build` mean nothing here.
+        timeout_s: Longest wait for the runs to end, seconds.
+        poll_s: Pause between two looks, seconds.
+
+    Raises:
+        StateError: there is no instance, or the runs did not end in time.
+        MissingNameError: the instance knows no such run or backfill.
+    """
+    if home is not None and not home.is_dir():
+        raise StateError("there is no Dagster instance", place=home, expected="a DAGSTER_HOME folder")
+    with _instance(home) as instance:
+        return gate_on(instance, run_id, options, timeout_s=timeout_s, poll_s=poll_s)
+
+
+def _instance(home: Path | None) -> dg.DagsterInstance:
+    if home is not None:
+        return dg.DagsterInstance.from_config(str(home.absolute()))
+    try:
+        return dg.DagsterInstance.get()
+    except dg.DagsterError as error:
+        raise StateError(
+            "there is no Dagster instance", got=error, hint="Name it with --dagster-home."
+        ) from error
+
+
+def gate_on(
+    instance: dg.DagsterInstance,
+    run_id: str,
+    options: GateOptions,
+    *,
+    timeout_s: float = 3600.0,
+    poll_s: float = 1.0,
+) -> GateReport:
+    """The gate over a run or backfill of an open instance; see `gate_of_run`."""
+    began = time.perf_counter()
+    require_known_checks(options)
+    report = GateReport(fail_on=options.fail_on)
+    for run in _ended(instance, run_id, timeout_s, poll_s):
+        outcomes = list(_outcomes(instance, run))
+        report.outcomes += [o for o in outcomes if _wanted(o, options)]
+        failure = _failure(instance, run, outcomes)
+        if failure is not None:
+            report.failures.append(failure)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def _ended(
+    instance: dg.DagsterInstance, run_id: str, timeout_s: float, poll_s: float
+) -> Sequence[dg.DagsterRun]:
+    """The runs, once all have ended; of several runs of one partition of a backfill the last alone."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        runs = _runs(instance, run_id)
+        if runs and all(run.is_finished for run in runs):
+            return runs
+        if time.monotonic() >= deadline:
+            states = ", ".join(sorted({run.status.value for run in runs})) or "no run yet"
+            raise StateError(
+                "the run did not end in time", place=run_id, got=f"{states} after {timeout_s:g} s"
+            )
+        time.sleep(poll_s)
+
+
+def _runs(instance: dg.DagsterInstance, run_id: str) -> list[dg.DagsterRun]:
+    run = instance.get_run_by_id(run_id)
+    if run is not None:
+        return [run]
+    backfill = instance.get_backfill(run_id)
+    if backfill is None:
+        raise MissingNameError("the instance knows no such run or backfill", got=run_id)
+    newest_first = instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: run_id}))
+    latest = {(r.job_name, r.tags.get(PARTITION_TAG)): r for r in reversed(newest_first)}
+    unfinished = not backfill.status.value.startswith(("COMPLETED", "FAILED", "CANCELED"))
+    return [] if unfinished else list(latest.values())
+
+
+def _wanted(outcome: Outcome, options: GateOptions) -> bool:
+    """The selection of datasets, partitions, stages and checks."""
+    stages = {s.value for s in options.stages}
+    return (
+        (not options.datasets or outcome.dataset in options.datasets)
+        and (not stages or outcome.stage.value in stages)
+        and (not options.partitions or any(fnmatchcase(outcome.key, p) for p in options.partitions))
+        and options.wants(outcome.code)
+    )
+
+
+def _outcomes(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[Outcome]:
+    """An outcome for each check that the run planned."""
+    evaluated = {
+        (e.asset_key, e.check_name): e
+        for e in _events(instance, run, DagsterEventType.ASSET_CHECK_EVALUATION)
+    }
+    planned = _events(instance, run, DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    partition = run.tags.get(PARTITION_TAG, "")
+    keys = list(dict.fromkeys([(e.asset_key, e.check_name) for e in planned] + list(evaluated)))
+    failed = {key for (key, name), e in evaluated.items() if name in _STEP_CHECKS and not e.passed}
+    for asset, name in keys:
+        if len(asset.path) != 2 or asset.path[1] not in {s.value for s in Stage}:
+            continue
+        blank = _blank(asset, name, partition)
+        event = evaluated.get((asset, name))
+        if event is not None:
+            yield _of_event(blank, event)
+        elif asset in failed:
+            yield replace(blank, state=State.NOT_REACHED, why="the stage failed")
+        else:
+            yield replace(blank, state=State.NEVER_RAN, why=f"run {run.run_id} ended {run.status.value}")
+
+
+def _events(instance: dg.DagsterInstance, run: dg.DagsterRun, kind: DagsterEventType) -> list[Any]:
+    """The payloads of a run's events of a kind, page by page."""
+    found: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = instance.get_records_for_run(run.run_id, cursor=cursor, of_type=kind, limit=_PAGE)
+        found += [
+            record.event_log_entry.dagster_event.event_specific_data
+            for record in page.records
+            if record.event_log_entry.dagster_event is not None
+        ]
+        if not page.has_more:
+            return found
+        cursor = page.cursor
+
+
+def _blank(asset: dg.AssetKey, name: str, partition: str) -> Outcome:
+    dataset, stage = asset.path[0], Stage(asset.path[1])
+    titles = {check_name(rule.code): (rule.code, rule.title) for rule in checks_of(stage)}
+    code, title = titles.get(name, (name.replace("_", "-"), BUILDS_TITLE if name in _STEP_CHECKS else ""))
+    key = partition if stage is Stage.DEMOS else ""
+    path = "/".join(p for p in (dataset, stage.value, key) if p)
+    return Outcome(
+        dataset=dataset, stage=stage, key=key, path=path, code=code, title=title, state=State.NEVER_RAN
+    )
+
+
+def _of_event(blank: Outcome, event: Any) -> Outcome:
+    """The outcome of a check that was evaluated."""
+    text = event.description or ""
+    if event.passed:
+        skipped = text.startswith("does not apply")
+        return replace(blank, state=State.SKIPPED if skipped else State.PASSED, why=text if skipped else "")
+    findings = _findings(event)
+    severity = Severity.ERROR if event.severity is dg.AssetCheckSeverity.ERROR else Severity.WARN
+    if findings.worst() is not severity:
+        findings.add(Finding(blank.code, severity, text or "it failed", Place(file=blank.path)))
+    return replace(blank, state=state_of(findings), findings=findings)
+
+
+def _findings(event: Any) -> Findings:
+    """The findings of the table that our checks attach."""
+    out = Findings()
+    table = event.metadata.get("findings")
+    if not isinstance(table, dg.TableMetadataValue):
+        return out
+    for record in table.records:
+        row = {name: str(value) for name, value in record.data.items()}
+        place = Place(file=row["place"] or None)
+        got, expected = row["got"] or None, row["expected"] or None
+        out.add(Finding(row["code"], Severity(row["severity"]), row["message"], place, got, expected))
+    return out
+
+
+def _failure(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, outcomes: Sequence[Outcome]
+) -> RunFailure | None:
+    """A run that failed although no check of it says why."""
+    if run.is_success or any(o.state is State.FAILED for o in outcomes):
+        return None
+    message = f"run {run.run_id} of {run.job_name} ended {run.status.value}"
+    for event in _events(instance, run, DagsterEventType.STEP_FAILURE):
+        if event.error is not None:
+            return RunFailure(run.run_id, f"{message}: {event.error.message.strip()}")
+    return RunFailure(run.run_id, message)
