@@ -24,6 +24,7 @@ _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     "demos": ("trajpipe.checks.demos",),
     "store": (
         "trajpipe.checks.store",
+        "trajpipe.checks.store_lerobot",
         "trajpipe.checks.store_libero",
         "trajpipe.checks.store_libero_physics",
         "trajpipe.checks.store_libero_init",

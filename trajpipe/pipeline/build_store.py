@@ -23,6 +23,7 @@ from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed, pe
 from trajpipe.pipeline.store_generic import GenericLayout
 from trajpipe.pipeline.store_lafan import LafanLayout
 from trajpipe.pipeline.store_layout import StoreLayout
+from trajpipe.pipeline.store_lerobot import LeRobotLayout
 from trajpipe.pipeline.store_libero import LiberoLayout
 from trajpipe.pipeline.store_plan import StorePlan
 from trajpipe.store import TrajectoryStoreWriter
@@ -81,6 +82,8 @@ def layout_of(plan: StorePlan) -> StoreLayout:
     """The layout of a plan."""
     if plan.lafan is not None:
         return LafanLayout(plan, plan.lafan)
+    if plan.lerobot is not None:
+        return LeRobotLayout(plan, plan.lerobot)
     return GenericLayout(plan) if plan.libero is None else LiberoLayout(plan, plan.libero)
 
 

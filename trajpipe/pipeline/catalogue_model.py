@@ -7,7 +7,7 @@ conventions (`catalogue_conventions`).
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -32,6 +32,7 @@ from trajpipe.pipeline.catalogue_values import (
 )
 
 KIND_AUTO: Final = "auto"
+ImageSide = Annotated[int, Field(ge=1, le=8192)]
 
 
 class RawEntry(Model):
@@ -158,8 +159,10 @@ class TargetOptions(Model):
 class StoreOptions(Model):
     """What the store holds."""
 
-    layout: Literal["auto", "generic", "libero", "lafan"] = "auto"
+    layout: Literal["auto", "generic", "libero", "lafan", "lerobot"] = "auto"
     """Which columns: `auto` is the format's own for LIBERO and LAFAN1 recordings, else generic."""
+    image_size: tuple[ImageSide, ImageSide] | Literal["native"] = (240, 320)
+    """Layout lerobot: height and width that cameras are resized to, or `native`."""
     suite: str | None = None
     """LIBERO suite (`libero_goal`, …) for env_id and the task list; the dataset's name when absent."""
     tasks: tuple[str, ...] | None = None

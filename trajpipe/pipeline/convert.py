@@ -29,7 +29,7 @@ from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
-from trajpipe.pipeline.store_plan import LafanOptions, LiberoOptions, StorePlan
+from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
 from trajpipe.sources.base import detect, source
 from trajpipe.sources.base import sources as source_kinds
 from trajpipe.sources.detection import LAFAN, LIBERO
@@ -37,6 +37,7 @@ from trajpipe.sources.detection import LAFAN, LIBERO
 TO_DEMOS: Final = "demos"
 TO_STORE: Final = "store"
 TO_LEROBOT: Final = "lerobot-"
+LEROBOT_COLUMNS: Final = "lerobot"
 MERGE_CODE: Final = "merge-1"
 
 
@@ -57,7 +58,8 @@ class ConvertOptions:
         align_causal: Shift `after_action` recordings.
         store: Keyword arguments of `StorePlan` (`terms`, `cameras`, `float32`, `images`, `compression`,
             `demos_per_task`).
-        layout: Store layout: `auto` (LIBERO's and LAFAN1's own for theirs), `generic`, `libero` or `lafan`.
+        layout: Store layout: `auto` (LIBERO's and LAFAN1's own for theirs), `generic`, `libero`,
+            `lafan` or `lerobot` (noeira's columns of a LeRobot set).
         scene: A recording or MJCF that gives the joint order of initial-state tables.
         libero: Keyword arguments of `LiberoOptions`; the suite is the dataset's name when absent. A motion
             store takes its `model` too.
@@ -294,6 +296,7 @@ def _store_plan(
         destination,
         libero=LiberoOptions(**keywords) if layout == LIBERO else None,
         lafan=LafanOptions(options.libero.get("model")) if layout == LAFAN else None,
+        lerobot=LeRobotOptions() if options.layout == LEROBOT_COLUMNS else None,
         failed=dict(failures),
         **options.store,
     )

@@ -68,6 +68,21 @@ class LafanOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LeRobotOptions:
+    """What a store in the columns of a LeRobot set needs to know.
+
+    Attributes:
+        size: Height and width that cameras are resized to; None keeps their own.
+    """
+
+    size: tuple[int, int] | None = (240, 320)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the recipe."""
+        return {"size": None if self.size is None else list(self.size)}
+
+
+@dataclass(frozen=True, slots=True)
 class StorePlan:
     """Everything that decides the bytes of one store.
 
@@ -86,6 +101,7 @@ class StorePlan:
         demos_per_task: Keep at most so many demos of each task; None = all.
         libero: What a LIBERO suite's store needs; None = another layout.
         lafan: What a motion store needs; None = another layout.
+        lerobot: What the columns of a LeRobot set need; None = another layout.
         raw: Base name of a recording → its path, for checks against the source; may be empty.
         failed: Recording → why it is missing, for the ledger.
         absent: L2 files that the missing recordings would have; they are not reported as removed.
@@ -105,6 +121,7 @@ class StorePlan:
     demos_per_task: int | None = None
     libero: LiberoOptions | None = None
     lafan: LafanOptions | None = None
+    lerobot: LeRobotOptions | None = None
     raw: Mapping[str, Path] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[Path, ...] = ()
@@ -135,4 +152,4 @@ class StorePlan:
             "libero": None if self.libero is None else self.libero.to_json(),
             "lafan": None if self.lafan is None else self.lafan.to_json(),
             "failed": dict(sorted(self.failed.items())),
-        }
+        } | ({} if self.lerobot is None else {"lerobot": self.lerobot.to_json()})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.catalogue_model import DatasetEntry
 from trajpipe.pipeline.store_libero import scene_of, task_of_file
-from trajpipe.pipeline.store_plan import LafanOptions, LiberoOptions, StorePlan
+from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
 
 if TYPE_CHECKING:
     from trajpipe.pipeline.project import Project
@@ -61,10 +61,17 @@ def store_plan(project: Project, name: str, recordings: Sequence[Recording], fam
         demos_per_task=options.demos_per_task,
         libero=libero_options(dataset, name, project.root, family) if layout == "libero" else None,
         lafan=lafan_options(dataset, project.root) if layout == "lafan" else None,
+        lerobot=lerobot_options(dataset) if layout == "lerobot" else None,
         raw={r.path.name: r.path for r in recordings},
         failed=failed,
         absent=tuple(project.demos_path(r) for r in recordings),
     )
+
+
+def lerobot_options(dataset: DatasetEntry) -> LeRobotOptions:
+    """What the catalogue says about a store in a LeRobot set's columns: the size of its images."""
+    size = dataset.store.image_size
+    return LeRobotOptions(None if size == "native" else size)
 
 
 def lafan_options(dataset: DatasetEntry, root: Path) -> LafanOptions:
