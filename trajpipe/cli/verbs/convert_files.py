@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -113,7 +114,7 @@ DemosOption = Annotated[int | None, typer.Option("--demos", min=1, help="At most
 AlignOption = Annotated[bool, typer.Option("--align-causal", help="Shift so that obs[t] precedes action[t].")]
 
 
-def convert(  # noqa: PLR0913  (one parameter per option of the command)
+def convert(  # noqa: PLR0913  (one parameter per option of the command, read through `given`)
     ctx: typer.Context,
     paths: PathsArgument,
     *,
@@ -150,40 +151,55 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command)
     is not built again (--force builds it). Exit code 0: built and every check passed; 1: something
     failed or was found; 2: could not run.
     """
-    from trajpipe.demos.select import Filters
-    from trajpipe.pipeline.convert import ConvertOptions
-
+    given = SimpleNamespace(**locals())
     terminal: Terminal = ctx.obj
     sources, destination = _sources_and_destination(paths)
     target = _target(to, destination, terminal)
-    conventions = Conventions(
-        quaternion_order=quaternion_order.value if quaternion_order else None,
-        quaternions=tuple(quaternion_site(q) for q in quaternions or ()),
-        images=images.value if images else None,
-        alignment=alignment,
-        fps=rate(fps),
-        unknown_success=unknown_success.value,
-        terms=pairs(rename, "--rename"),
-        term_widths=_widths(term_width),
-        env_name=env_name,
+    return _convert(sources, destination, target, _options(given, terminal), terminal)
+
+
+def _conventions(given: SimpleNamespace) -> Conventions:
+    """The conventions that the options declare.
+
+    Raises:
+        UsageError: an option's text is of another form.
+    """
+    return Conventions(
+        quaternion_order=given.quaternion_order.value if given.quaternion_order else None,
+        quaternions=tuple(quaternion_site(q) for q in given.quaternions or ()),
+        images=given.images.value if given.images else None,
+        alignment=given.alignment,
+        fps=rate(given.fps),
+        unknown_success=given.unknown_success.value,
+        terms=pairs(given.rename, "--rename"),
+        term_widths=_widths(given.term_width),
+        env_name=given.env_name,
     )
-    options = ConvertOptions(
-        kind=kind,
-        name=name,
-        tag=tag.value if tag else None,
-        task=task,
-        conventions=conventions,
-        options=json_pairs(option, "--option"),
-        filters=Filters(only_success, min_length, unknown_success.value),
-        align_causal=align_causal,
-        store=_given(cameras=words(cameras), demos_per_task=demos, images=False if no_images else None),
-        layout=layout.value,
-        scene=scene,
-        libero=_given(suite=suite, model=target_model),
-        export=_given(state=words(state), cameras=words(cameras)),
+
+
+def _options(given: SimpleNamespace, terminal: Terminal) -> "ConvertOptions":
+    """What the options ask for; `given` has one attribute per parameter of `convert`."""
+    from trajpipe.demos.select import Filters
+    from trajpipe.pipeline.convert import ConvertOptions
+
+    cameras = words(given.cameras)
+    images = False if given.no_images else None
+    return ConvertOptions(
+        kind=given.kind,
+        name=given.name,
+        tag=given.tag.value if given.tag else None,
+        task=given.task,
+        conventions=_conventions(given),
+        options=json_pairs(given.option, "--option"),
+        filters=Filters(given.only_success, given.min_length, given.unknown_success.value),
+        align_causal=given.align_causal,
+        store=_given(cameras=cameras, demos_per_task=given.demos, images=images),
+        layout=given.layout.value,
+        scene=given.scene,
+        libero=_given(suite=given.suite, model=given.target_model),
+        export=_given(state=words(given.state), cameras=cameras),
         force=terminal.force,
     )
-    return _convert(sources, destination, target, options, terminal)
 
 
 def _convert(
