@@ -6,6 +6,10 @@ left to HDF5, whose errors are the ones that count. What is not here: writing, s
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import product
 from typing import Any, Final
 
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 
 # Below this HDF5's chunk cache is faster, for small reads come back to the same chunk.
 LEAST_BYTES: Final = 128 << 10
+LEAST_CHUNKS: Final = 4
 _BROKEN: Final[type[Exception]] = isal_zlib.IsalError  # type: ignore[assignment]  # the stub declares an instance
 
 
@@ -40,12 +45,28 @@ def read_inflated(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any] 
         range(first, stop, chunks[0]),
         *(range(0, n, c) for n, c in zip(shape[1:], chunks[1:], strict=True)),
     ]
-    for corner in product(*axes):
+    corners = list(product(*axes))
+    if len(corners) < LEAST_CHUNKS:
+        return out if _filled(out, dataset, corners, start) else None
+    halves = (corners[::2], corners[1::2])
+    done = list(_threads(os.getpid()).map(lambda half: _filled(out, dataset, half, start), halves))
+    return out if all(done) else None
+
+
+@lru_cache(maxsize=1)
+def _threads(_pid: int) -> ThreadPoolExecutor:
+    """Two threads of this process; a forked child gets its own."""
+    return ThreadPoolExecutor(2, thread_name_prefix="inflate")
+
+
+def _filled(out: NDArray[Any], dataset: h5py.Dataset, corners: Sequence[tuple[int, ...]], start: int) -> bool:
+    """Inflate some chunks into their places in `out`; False as soon as one cannot be."""
+    for corner in corners:
         chunk = _chunk(dataset, corner)
         if chunk is None:
-            return None
+            return False
         _place(out, chunk, corner, start)
-    return out
+    return True
 
 
 def _suits(dataset: h5py.Dataset, rows: int) -> bool:

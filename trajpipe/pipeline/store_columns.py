@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core import names
-from trajpipe.core.episode import Column, Episode, is_image
+from trajpipe.core.episode import Column, Episode, is_image, to_channels_first, whole_chunks
 from trajpipe.core.errors import SchemaError
 from trajpipe.core.findings import Place
 from trajpipe.demos.reader import DemosFile
@@ -174,7 +174,7 @@ def _same_width(episode: Episode, column: ColumnSource, path: str, file: str) ->
 def rows_of(episode: Episode, column: ColumnSource) -> Iterator[NDArray[Any]]:
     """Blocks of a column's rows in the store's dtype and layout."""
     row_bytes = int(np.prod(column.trailing, dtype=np.int64)) * column.dtype.itemsize
-    step = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    step = whole_chunks(max(1, _BLOCK_BYTES // max(1, row_bytes)))
     for start in range(0, episode.length, step):
         stop = min(start + step, episode.length)
         parts = [episode.columns[p].read(start, stop) for p in column.paths]
@@ -189,6 +189,5 @@ def _chw(cameras: list[NDArray[Any]], trailing: tuple[int, ...]) -> NDArray[np.u
     """Frames (n, H, W, C) of each camera → (n, [n_cam,] C, H, W), contiguous."""
     out = np.empty((len(cameras[0]), *trailing), dtype=np.uint8)
     for number, frames in enumerate(cameras):
-        target = out[:, number] if len(trailing) == 4 else out
-        target[...] = frames.transpose(0, 3, 1, 2)
+        to_channels_first(frames, out[:, number] if len(trailing) == 4 else out)
     return out

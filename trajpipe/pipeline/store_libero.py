@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core import jsontext, names
-from trajpipe.core.episode import Column, Episode, whole
+from trajpipe.core.episode import Column, Episode, to_channels_first, whole, whole_chunks
 from trajpipe.core.errors import InputError, SchemaError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
@@ -330,10 +330,10 @@ def qpos_rows(
 def _images(episode: Episode, size: tuple[int, int], place: Place) -> Iterator[NDArray[np.uint8]]:
     """Blocks (n, 2, 3, H, W): agentview, then eye in hand."""
     cameras = [_column(episode, f"obs/{camera}", place) for camera in CAMERAS]
-    step = max(1, _BLOCK_BYTES // (len(CAMERAS) * 3 * size[0] * size[1]))
+    step = whole_chunks(max(1, _BLOCK_BYTES // (len(CAMERAS) * 3 * size[0] * size[1])))
     for start in range(0, episode.length, step):
         stop = min(start + step, episode.length)
         out = np.empty((stop - start, len(CAMERAS), 3, *size), np.uint8)
         for number, camera in enumerate(cameras):
-            out[:, number] = camera.read(start, stop).transpose(0, 3, 1, 2)
+            to_channels_first(camera.read(start, stop), out[:, number])
         yield out
