@@ -1,0 +1,170 @@
+"""The gate over real runs of a real instance: good, broken, blocked, unfinished, a backfill; events on disk.
+
+What is not here: what outcomes come to, see `trajpipe_tests.pipeline.test_gate`.
+"""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster import DagsterRunStatus
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.test_utils import create_run_for_test
+
+from trajpipe.checks import registry
+from trajpipe.checks.registry import Check, Subject, checks_of
+from trajpipe.core.errors import MissingNameError, StateError, UsageError
+from trajpipe.core.findings import Finding, Place, Severity
+from trajpipe.core.names import Stage
+from trajpipe.defs.gate_run import BACKFILL_TAG, gate_of_run, gate_on
+from trajpipe.pipeline.gate import GateOptions
+from trajpipe.pipeline.gate_outcomes import GateReport, State
+from trajpipe_tests.defs.conftest import BROKEN, GOOD, Built, Runner
+
+
+def states(report: GateReport) -> dict[State, set[str]]:
+    """State → units in it."""
+    out: dict[State, set[str]] = {}
+    for outcome in report.outcomes:
+        out.setdefault(outcome.state, set()).add(outcome.unit)
+    return out
+
+
+def test_a_good_run_passes_with_every_planned_check_of_its_partition(built: Built) -> None:
+    report = gate_on(built.runner.instance, built.demos[GOOD[0]].run_id, GateOptions())
+    assert report.code == 0, report.verdict()
+    codes = [o.code for o in report.outcomes]
+    assert len(codes) == len(set(codes))
+    assert {c.code for c in checks_of(Stage.DEMOS)} < set(codes)
+    assert {o.unit for o in report.outcomes} == {f"lift/demos/{GOOD[0]}"}
+
+
+def test_a_broken_recordings_run_is_code_1_with_its_finding(built: Built) -> None:
+    report = gate_on(built.runner.instance, built.demos[BROKEN].run_id, GateOptions())
+    assert (report.code, report.failures) == (1, [])
+    (failed,) = [o for o in report.outcomes if o.state is State.FAILED]
+    assert (failed.unit, failed.code) == (f"lift/demos/{BROKEN}", "stage-builds")
+    assert [f.severity for f in failed.findings] == [Severity.ERROR]
+    assert "HDF5" in str(next(iter(failed.findings)))
+    assert {o.state for o in report.outcomes} == {State.FAILED, State.NOT_REACHED}
+
+
+def test_the_build_runs_checks_of_store_and_export_are_read(built: Built) -> None:
+    report = gate_on(built.runner.instance, built.build.run_id, GateOptions())
+    assert report.code == 0, report.verdict()
+    assert {o.unit for o in report.outcomes} == {"lift/store", "lift/lerobot"}
+    assert State.SKIPPED in states(report)
+    some = gate_on(built.runner.instance, built.build.run_id, GateOptions(stages=(Stage.STORE,)))
+    assert {o.unit for o in some.outcomes} == {"lift/store"}
+    none = gate_on(built.runner.instance, built.build.run_id, GateOptions(datasets=("stack",)))
+    assert (none.code, none.outcomes) == (3, [])
+
+
+def test_a_blocking_failure_leaves_downstream_checks_unrun(runner: Runner) -> None:
+    def rule(subject: Subject) -> list[Finding]:
+        place = Place(file=subject.path.name, row=7)
+        return [Finding("too-heavy", Severity.ERROR, "it is too heavy", place, got="9 kg", expected="1 kg")]
+
+    registry._REGISTRY[("store", "too-heavy")] = Check("too-heavy", "store", "Is light", rule)
+    try:
+        runner = Runner(runner.root / "datasets.yaml", runner.instance)
+        runner.run("scan_job")
+        for key in GOOD:
+            assert runner.run("lift_demos", key).success
+        run = runner.run("lift_build")
+        report = gate_on(runner.instance, run.run_id, GateOptions())
+        assert (report.code, report.failures) == (1, [])
+        (failed,) = [o for o in report.outcomes if o.state is State.FAILED]
+        (finding,) = failed.findings
+        assert (failed.unit, failed.code, failed.title) == ("lift/store", "too-heavy", "Is light")
+        assert (finding.code, finding.got, finding.expected) == ("too-heavy", "9 kg", "1 kg")
+        assert {o.unit for o in report.outcomes if o.state is State.NEVER_RAN} == {"lift/lerobot"}
+        selected = gate_on(runner.instance, run.run_id, GateOptions(stages=(Stage.LEROBOT,)))
+        assert (selected.code, selected.failures) == (3, [])
+    finally:
+        del registry._REGISTRY[("store", "too-heavy")]
+
+
+def test_a_run_that_failed_for_another_reason_is_code_2(built: Built) -> None:
+    instance = built.runner.instance
+    run = create_run_for_test(instance, job_name="lift_build", status=DagsterRunStatus.FAILURE)
+    report = gate_on(instance, run.run_id, GateOptions())
+    assert report.code == 2
+    assert report.failures[0].message == f"run {run.run_id} of lift_build ended FAILURE"
+
+
+def test_it_waits_for_the_run_to_end_but_not_forever(built: Built) -> None:
+    instance = built.runner.instance
+    run = create_run_for_test(instance, job_name="lift_build", status=DagsterRunStatus.STARTED)
+    began = time.monotonic()
+    with pytest.raises(StateError, match=r"did not end in time; got STARTED after 0\.3 s"):
+        gate_on(instance, run.run_id, GateOptions(), timeout_s=0.3, poll_s=0.05)
+    assert time.monotonic() - began < 5
+    ends = threading.Timer(0.3, lambda: instance.report_run_canceled(run))
+    ends.start()
+    report = gate_on(instance, run.run_id, GateOptions(), timeout_s=30, poll_s=0.05)
+    ends.join()
+    assert (report.code, "CANCELED" in report.failures[0].message) == (2, True)
+
+
+def test_an_unknown_run_or_check_or_instance_is_refused(built: Built, tmp_path: Path) -> None:
+    instance = built.runner.instance
+    with pytest.raises(MissingNameError, match="no such run or backfill; got nowhere"):
+        gate_on(instance, "nowhere", GateOptions())
+    with pytest.raises(UsageError, match="no check of this name"):
+        gate_on(instance, "nowhere", GateOptions(checks=("no-such",)))
+    with pytest.raises(StateError, match="there is no Dagster instance"):
+        gate_of_run("nowhere", tmp_path / "home", GateOptions())
+
+
+def test_an_environment_without_an_instance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    with pytest.raises(StateError, match="Name it with --dagster-home"):
+        gate_of_run("nowhere", None, GateOptions())
+
+
+def test_a_backfill_is_all_its_runs_and_only_the_last_of_each_partition(
+    catalogue: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        runner = Runner(catalogue, instance)
+        runner.run("scan_job")
+        _backfill(runner, "bf", BulkActionStatus.COMPLETED_SUCCESS)
+        for key in (BROKEN, GOOD[0]):
+            _run_of_backfill(runner, key, "bf")
+    report = gate_of_run("bf", home, GateOptions())
+    assert report.code == 1
+    assert {o.unit for o in report.outcomes} == {f"lift/demos/{BROKEN}", f"lift/demos/{GOOD[0]}"}
+    only = gate_of_run("bf", home, GateOptions(partitions=("scripted_0",)))
+    assert (only.code, {o.key for o in only.outcomes}) == (0, {"scripted_0"})
+    whole = (catalogue.parent / f"raw/{GOOD[0]}.hdf5").read_bytes()
+    (catalogue.parent / f"raw/{BROKEN}.hdf5").write_bytes(whole)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        _run_of_backfill(Runner(catalogue, instance), BROKEN, "bf")
+    assert gate_of_run("bf", home, GateOptions()).code == 0
+
+
+def _backfill(runner: Runner, name: str, status: BulkActionStatus) -> None:
+    backfill: Any = PartitionBackfill(
+        backfill_id=name,
+        partition_set_origin=None,
+        status=status,
+        partition_names=[*GOOD, BROKEN],
+        from_failure=False,
+        reexecution_steps=None,
+        tags={},
+        backfill_timestamp=time.time(),
+    )
+    runner.instance.add_backfill(backfill)
+
+
+def _run_of_backfill(runner: Runner, key: str, backfill: str) -> None:
+    runner.defs.resolve_job_def("lift_demos").execute_in_process(
+        instance=runner.instance, partition_key=key, tags={BACKFILL_TAG: backfill}, raise_on_error=False
+    )
