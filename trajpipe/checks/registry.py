@@ -21,12 +21,14 @@ from trajpipe.core.findings import Denominator, Finding, Findings, Place, Severi
 ENTRY_POINTS: Final = "trajpipe.checks"
 _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     "raw": ("trajpipe.checks.raw",),
-    "demos": ("trajpipe.checks.demos",),
+    "demos": ("trajpipe.checks.demos", "trajpipe.checks.demos_motion"),
     "store": (
         "trajpipe.checks.store",
         "trajpipe.checks.store_lerobot",
         "trajpipe.checks.store_libero",
         "trajpipe.checks.store_libero_physics",
+        "trajpipe.checks.store_lafan",
+        "trajpipe.checks.store_lafan_physics",
         "trajpipe.checks.store_libero_init",
     ),
     "lerobot": ("trajpipe.checks.lerobot",),

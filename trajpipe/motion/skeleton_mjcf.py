@@ -21,6 +21,7 @@ from trajpipe.motion.rotations import multiply, rotate
 from trajpipe.motion.skeleton import BodyFacts, Skeleton, skeleton
 
 _FREE: Final = "free"
+_MASS: Final = {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"}
 
 
 def skeleton_of_file(path: Path) -> Skeleton:
@@ -152,3 +153,28 @@ def _joint_defaults(root: ET.Element) -> dict[str | None, dict[str, str]]:
     for default in root.findall("default"):
         collect(default, {}, main=True)
     return out
+
+
+def mjcf_of(skeleton: Skeleton) -> str:
+    """The skeleton as MJCF text with bodies, joints and limits alone, for MuJoCo to check it by."""
+    root = ET.Element("mujoco", {"model": skeleton.name})
+    ET.SubElement(root, "compiler", {"angle": "radian"})
+    elements = [ET.SubElement(ET.SubElement(root, "worldbody"), "body", {"name": skeleton.bodies[0]})]
+    ET.SubElement(elements[0], "inertial", _MASS)
+    ET.SubElement(elements[0], "freejoint", {"name": "floating_base_joint"})
+    for index, name in enumerate(skeleton.bodies[1:], 1):
+        x, y, z, w = skeleton.rotations[index].tolist()
+        pose = {"name": name, "pos": _spaced(skeleton.offsets[index].tolist()), "quat": _spaced([w, x, y, z])}
+        body = ET.SubElement(elements[skeleton.parents[index]], "body", pose)
+        ET.SubElement(body, "inertial", _MASS)
+        joint = {"name": skeleton.joints[index - 1], "axis": _spaced(skeleton.axes[index - 1].tolist())}
+        limits = skeleton.ranges[index - 1].tolist()
+        if all(map(math.isfinite, limits)):
+            joint["range"] = _spaced(limits)
+        ET.SubElement(body, "joint", joint)
+        elements.append(body)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _spaced(values: list[float]) -> str:
+    return " ".join(map(repr, values))

@@ -1,0 +1,214 @@
+"""Rules of a motion store that make its rows a second time: kinematics, velocities, observations.
+
+One pass over the clips serves all three. What is not here: how the rows are made again, see
+`motion_reference.py`; rules that only look, see `store_lafan.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trajpipe.checks import motion_reference as reference
+from trajpipe.checks.motion_reading import Episode, episodes
+from trajpipe.checks.registry import Subject, check
+from trajpipe.checks.store_lafan import COLUMNS, NEEDS, STAGE, model_of, say, where
+from trajpipe.checks.store_reading import facts_of
+from trajpipe.core.findings import Finding
+from trajpipe.motion.g1 import default_joint_pos
+
+Array = NDArray[np.float64]
+POSITION_M: Final = 1e-5
+VELOCITY: Final = 1e-4
+SPIN: Final = 2e-2
+SPIN_SHARE: Final = 0.25
+OBSERVED: Final = 2e-5
+# Frames that turn less than this take the plain midpoint, which lies at most half of it away.
+MIDPOINT_TURN: Final = 2.1e-3
+TURN: Final = 1e-4
+KINEMATICS: Final = "lafan-kinematics"
+VELOCITIES: Final = "lafan-velocities"
+OBSERVATIONS: Final = "lafan-observations"
+
+
+@dataclass(slots=True)
+class Proof:
+    """What one pass over the clips found.
+
+    Attributes:
+        findings: Rule → its findings.
+        measures: Rule → its numbers.
+        rows: Rows looked at.
+    """
+
+    findings: dict[str, list[Finding]] = field(
+        default_factory=lambda: {c: [] for c in (KINEMATICS, VELOCITIES, OBSERVATIONS)}
+    )
+    measures: dict[str, dict[str, float]] = field(
+        default_factory=lambda: {
+            KINEMATICS: {"worst_m": 0.0, "worst_rad": 0.0},
+            VELOCITIES: {"angular_share_off": 0.0},
+            OBSERVATIONS: {},
+        }
+    )
+    rows: int = 0
+
+    def worst(self, code: str, name: str, value: float) -> None:
+        """Keep the largest value of a measure."""
+        self.measures[code][name] = max(self.measures[code][name], value)
+
+
+def _proof(subject: Subject) -> Proof:
+    found: Proof = subject.fact("lafan-proof", lambda: _prove(subject))
+    return found
+
+
+def _prove(subject: Subject) -> Proof:
+    proof, model = Proof(), model_of(subject)
+    default = default_joint_pos(model.joints).astype(np.float64)
+    for episode in episodes(subject, tuple(n for n in COLUMNS if n != "motion_id")):
+        motion = episode.motion
+        index = {name: i for i, name in enumerate(motion.joints)}
+        joint_pos = motion.joint_pos[:, [index[name] for name in model.joints]]
+        poses = model.poses(motion.root_pos, motion.root_quat, joint_pos)
+        _kinematics(proof, subject, episode, joint_pos, poses)
+        _velocities(proof, subject, episode, joint_pos, poses)
+        made = {
+            "state": reference.state_of(episode.rows, default),
+            "privileged": reference.privileged_of(episode.rows),
+        }
+        for column, values in made.items():
+            _compare(proof, OBSERVATIONS, subject, episode, (column, episode.rows[column], values, OBSERVED))
+        proof.rows += episode.stop - episode.start
+    return proof
+
+
+def _told(subject: Subject, code: str) -> Iterator[Finding]:
+    proof = _proof(subject)
+    subject.measures |= proof.measures[code]
+    subject.count(proof.rows, facts_of(subject).n_rows, "rows")
+    yield from proof.findings[code]
+
+
+@check(KINEMATICS, stage=STAGE, title="MuJoCo puts every body where the store has it", needs=NEEDS)
+def kinematics(subject: Subject) -> Iterator[Finding]:
+    """L2's frames through MuJoCo, blended to 50 Hz, against `qpos`, `body_pos` and `body_quat`."""
+    yield from _told(subject, KINEMATICS)
+
+
+@check(VELOCITIES, stage=STAGE, title="Velocities follow from the poses", needs=NEEDS)
+def velocities(subject: Subject) -> Iterator[Finding]:
+    """Differences of MuJoCo's poses, filtered and blended; angular ones within the contract's share."""
+    yield from _told(subject, VELOCITIES)
+
+
+@check(OBSERVATIONS, stage=STAGE, title="state and privileged follow from the other columns", needs=NEEDS)
+def observations(subject: Subject) -> Iterator[Finding]:
+    """Made again in float64 with rotation matrices from the store's own columns."""
+    yield from _told(subject, OBSERVATIONS)
+
+
+def _kinematics(
+    proof: Proof, subject: Subject, episode: Episode, joint_pos: Array, poses: tuple[Array, Array]
+) -> None:
+    motion, rows = episode.motion, episode.rows
+    frames = np.concatenate([motion.root_pos, joint_pos], axis=1)
+    positions = reference.interpolated(poses[0], motion.fps).reshape(-1, 93)
+    angles = reference.interpolated(frames, motion.fps)
+    stored = np.delete(rows["qpos"], range(3, 7), axis=1)
+    apart = _compare(
+        proof, KINEMATICS, subject, episode, ("body_pos", rows["body_pos"], positions, POSITION_M)
+    )
+    proof.worst(KINEMATICS, "worst_m", apart)
+    _compare(proof, KINEMATICS, subject, episode, ("qpos", stored, angles, POSITION_M))
+    good, turned = _turns_apart(rows["body_quat"], poses[1], motion.fps)
+    proof.worst(KINEMATICS, "worst_rad", float(turned.max(initial=0)))
+    if not good.all():
+        row = int(np.argmax(~good.all(axis=1)))
+        place, got = where(subject, episode, "body_quat", row), f"{turned[row].max():.3g} rad apart"
+        proof.findings[KINEMATICS].append(say(KINEMATICS, "a body's rotation is MuJoCo's", place, got))
+
+
+def _velocities(
+    proof: Proof, subject: Subject, episode: Episode, joint_pos: Array, poses: tuple[Array, Array]
+) -> None:
+    fps, rows = episode.motion.fps, episode.rows
+    speed = reference.filtered(np.gradient(poses[0], 1 / fps, axis=0))
+    speed = reference.interpolated(speed, fps).reshape(-1, 93)
+    joints = np.diff(joint_pos, axis=0) * fps
+    joints = reference.interpolated(np.concatenate([joints, joints[-2:-1]]), fps)
+    _compare(proof, VELOCITIES, subject, episode, ("body_vel", rows["body_vel"], speed, VELOCITY))
+    _compare(proof, VELOCITIES, subject, episode, ("qvel", rows["qvel"][:, 6:], joints, VELOCITY))
+    for part, column in ((slice(0, 3), "body_vel"), (slice(3, 6), "body_ang_vel")):
+        if not np.array_equal(rows["qvel"][:, part], rows[column][:, :3]):
+            message = f"qvel holds the root's velocities, the first three of {column}"
+            place = where(subject, episode, "qvel")
+            proof.findings[VELOCITIES].append(say(VELOCITIES, message, place))
+    spin = reference.interpolated(reference.turning(poses[1], fps), fps).reshape(-1, 93)
+    same = spin.shape == rows["body_ang_vel"].shape
+    share = float(np.mean(np.abs(rows["body_ang_vel"] - spin) > SPIN)) if same else 1.0
+    proof.worst(VELOCITIES, "angular_share_off", share)
+    if share > SPIN_SHARE:
+        message, place = (
+            "angular velocities follow from the rotations",
+            where(subject, episode, "body_ang_vel"),
+        )
+        got = f"{share:.1%} of the values are off by more than {SPIN:g} rad/s"
+        proof.findings[VELOCITIES].append(say(VELOCITIES, message, place, got, f"≤ {SPIN_SHARE:.0%}"))
+
+
+def _compare(
+    proof: Proof, code: str, subject: Subject, episode: Episode, column: tuple[str, Array, Array, float]
+) -> float:
+    """The worst distance; an ERROR where a column is off by more than a tolerance plus 1e-6 of it."""
+    name, stored, expected, tolerance = column
+    if stored.shape != expected.shape:
+        place = where(subject, episode, name)
+        proof.findings[code].append(say(code, "another shape", place, stored.shape, expected.shape))
+        return float("inf")
+    apart = np.abs(stored - expected)
+    bad = ~(apart - 1e-6 * np.abs(expected) <= tolerance)
+    if bad.any():
+        row, dim = (int(i) for i in np.argwhere(bad)[0])
+        message = f"{int(bad.sum())} values differ from what they must be; the first, dimension {dim}"
+        got, wanted = f"{stored[row, dim]:.7g}", f"{expected[row, dim]:.7g} ± {tolerance:g}"
+        proof.findings[code].append(say(code, message, where(subject, episode, name, row), got, wanted))
+    return float(apart.max(initial=0))
+
+
+def _turns_apart(stored: Array, matrices: Array, fps: float) -> tuple[NDArray[Any], Array]:
+    """Whether each stored rotation lies where it must between its frames, and the angles apart."""
+    at = reference.times_of(len(matrices), fps) * fps
+    first = np.minimum(np.floor(at).astype(int), len(matrices) - 2)
+    between = np.einsum("tbij,tbik->tbjk", matrices[first], matrices[first + 1])
+    turn = reference.log_of(between)
+    part = _rotations(turn * (at - first)[:, None, None])
+    expected = np.einsum("tbij,tbjk->tbik", matrices[first], part)
+    found = reference.matrices_of(stored.reshape(len(stored), -1, 4))
+    if found.shape != expected.shape:
+        return np.zeros((1, 1), bool), np.full((1, 1), np.inf)
+    apart = np.linalg.norm(reference.log_of(np.einsum("tbij,tbik->tbjk", expected, found)), axis=2)
+    turned = np.linalg.norm(turn, axis=2)
+    # A row at a frame's very time may count to the frame before or after: both midpoints are right.
+    allowed = np.where(turned < MIDPOINT_TURN, MIDPOINT_TURN, TURN)
+    at_frame = np.minimum(at - first, 1 - (at - first)) < 1e-6
+    allowed[at_frame] = np.maximum(allowed[at_frame], MIDPOINT_TURN)
+    return apart <= allowed, apart
+
+
+def _rotations(vectors: Array) -> Array:
+    """Rotation matrices of rotation vectors, by Rodrigues' formula."""
+    angle = np.linalg.norm(vectors, axis=-1)[..., None, None]
+    skew = np.zeros((*vectors.shape, 3))
+    x, y, z = np.moveaxis(vectors, -1, 0)
+    skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0] = x, y, z
+    skew[..., 1, 2], skew[..., 2, 0], skew[..., 0, 1] = -x, -y, -z
+    safe = np.where(angle > 1e-9, angle, 1)
+    first = np.where(angle > 1e-9, np.sin(angle) / safe, 1)
+    second = np.where(angle > 1e-9, (1 - np.cos(angle)) / safe**2, 0.5)
+    out: Array = np.eye(3) + first * skew + second * (skew @ skew)
+    return out
