@@ -44,6 +44,10 @@ VERBS: Final[dict[str, Verb]] = {
     "convert": Verb(
         "convert_files", "convert", "Recordings to L2, a store or LeRobot, without a catalogue.", "Make"
     ),
+    "push": Verb("push", "push", "Publish a finished dataset on the Hub as one tagged version.", "Share"),
+    "pull": Verb("pull", "pull", "Fetch a published version, every byte verified.", "Share"),
+    "verify": Verb("verify", "verify", "Check a pulled folder against its manifest, offline.", "Share"),
+    "rebuild": Verb("rebuild", "rebuild", "Make a published version again from raw recordings.", "Share"),
     "list": Verb("list_datasets", "list_datasets", "List datasets and the state of each stage.", "Look"),
     "inspect": Verb("inspect_path", "inspect", "Show what is in any file or folder of any stage.", "Look"),
     "check": Verb("check_path", "check", "Run every rule of its stage on a file or folder.", "Look"),
@@ -59,7 +63,10 @@ _WORDS_FOR: Final = {
     "info": "inspect",
     "view": "inspect",
     "validate": "check",
-    "verify": "check",
+    "publish": "push",
+    "upload": "push",
+    "download": "pull",
+    "fetch": "pull",
     "lint": "check",
     "build": "run",
     "make": "run",

@@ -7,9 +7,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
 
 from trajpipe.core.progress import Progress as Callback
+
+
+class _AmountColumn(ProgressColumn):
+    """`3/7`, or bytes and rate for work whose name ends in `bytes`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count, self._size, self._rate = MofNCompleteColumn(), DownloadColumn(), TransferSpeedColumn()
+
+    def render(self, task: Task) -> Text:
+        """The amount as text."""
+        if not task.description.endswith("bytes"):
+            return self._count.render(task)
+        return Text.assemble(self._size.render(task), " ", self._rate.render(task))
 
 
 @contextmanager
@@ -18,7 +44,7 @@ def bars(console: Console) -> Iterator[Callback]:
     drawn = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        _AmountColumn(),
         TimeElapsedColumn(),
         console=console,
         transient=True,

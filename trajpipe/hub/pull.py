@@ -240,6 +240,17 @@ def _find(repository: Repository, revision: str | None, selection: Selection) ->
     return _Version(commit, found, wanted, text, manifest.tag, selection)
 
 
+def published_manifest(repository: Repository, revision: str | None) -> Manifest:
+    """The manifest of a published version, nothing else of it.
+
+    Raises:
+        InputError: there is no published version.
+        HubError: it cannot be had.
+    """
+    version = _find(repository, revision, EVERYTHING)
+    return Manifest.parse(version.manifest or b"", place=f"{repository.repo}@{version.revision}")
+
+
 def _pinned(repository: Repository, revision: str | None) -> tuple[str, str]:
     """(commit, name) of a revision; without one, the version that `main`'s manifest names."""
     branches, tags = repository.refs()

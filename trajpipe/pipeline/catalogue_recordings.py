@@ -73,7 +73,7 @@ def find_recordings(
                     hint="Narrow one of the globs.",
                 )
     ordered = sorted(found, key=lambda path: natural_key(path.as_posix()))
-    keys = _keys(ordered, _shared_base(dataset, entries, data_root))
+    keys = _keys(ordered, shared_base(dataset, entries, data_root))
     return [
         Recording(dataset, key, path, found[path], found[path].to_conventions(unknown_success))
         for key, path in zip(keys, ordered, strict=True)
@@ -101,7 +101,7 @@ def _recordings_at(path: Path, readers: Sequence[Source]) -> Iterator[Path]:
             yield from (p for p in found if p.is_file() or any(reader.detect(p) for reader in readers))
 
 
-def _shared_base(dataset: str, entries: Sequence[RawEntry], data_root: Path) -> Path:
+def shared_base(dataset: str, entries: Sequence[RawEntry], data_root: Path) -> Path:
     """The deepest folder that every glob begins in: it depends on the catalogue alone, not on the files."""
     fixed = [_fixed_part(data_root / pattern) for entry in entries for pattern in entry.patterns(dataset)]
     return Path(os.path.commonpath(fixed))

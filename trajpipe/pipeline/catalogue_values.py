@@ -160,7 +160,9 @@ _HUB_NAME: Final = r"[A-Za-z0-9][\w.\-]*/[A-Za-z0-9_][\w.\-]*"
 HubRevision = Annotated[
     str,
     _matching(
-        rf"{_HUB_NAME}@[\w.\-/]+", "a Hub address is not valid", "<organisation or user>/<name>@<tag or commit>"
+        rf"{_HUB_NAME}@[\w.\-/]+",
+        "a Hub address is not valid",
+        "<organisation or user>/<name>@<tag or commit>",
     ),
 ]
 """A repository at a revision."""

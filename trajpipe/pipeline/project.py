@@ -80,6 +80,11 @@ class Project:
             self._recordings[name] = self.dataset(name).recordings(self.root)
         return self._recordings[name]
 
+    def forget_recordings(self, name: str) -> None:
+        """Look for a dataset's recordings anew the next time: some were fetched."""
+        for known in (self._recordings, self._splits, self._labels):
+            known.pop(name, None)
+
     def recording(self, name: str, key: str) -> Recording:
         """A recording by its partition key, file name or stem.
 
