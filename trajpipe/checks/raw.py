@@ -42,8 +42,13 @@ class RawReading:
 
 @check("raw-readable", stage="raw", title="Every stored byte can be read")
 def raw_readable(subject: Subject) -> Iterator[Finding]:
-    """Read every dataset block by block; a broken chunk names its dataset and row."""
-    if not looks_like_hdf5(subject.path) and subject.path.is_dir():
+    """Read every dataset block by block; a broken chunk names its dataset and row.
+
+    What is no HDF5 file was read whole by its source; `raw-episodes` tells how that went.
+    """
+    reading: RawReading | None = subject.context.get(READING)
+    other = subject.path.is_dir() or (reading is not None and bool(reading.kind))
+    if not looks_like_hdf5(subject.path) and other:
         return
     with open_hdf5(subject.path) as file:
         datasets = datasets_below(file)

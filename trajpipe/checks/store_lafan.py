@@ -143,7 +143,7 @@ def quaternions(subject: Subject) -> Iterator[Finding]:
             yield say(code, "qpos has the root's quaternion scalar first", place, root[0], quats[0, 0])
         parts = np.sort(np.abs(quats), axis=2)
         largest = np.take_along_axis(quats, np.abs(quats).argmax(axis=2)[..., None], axis=2)[..., 0]
-        # A blend keeps the sign of the frame before it, though another component may take over: look at frames.
+        # A blend keeps the sign of the frame before it, though another part may take over: look at frames.
         at = reference.times_of(len(episode.motion.joint_pos), episode.motion.fps) * episode.motion.fps
         frame = at - np.floor(at) < 1e-6
         wrong = (largest < 0) & (parts[..., 3] - parts[..., 2] > 0.05)

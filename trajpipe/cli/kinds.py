@@ -14,6 +14,7 @@ HDF5_SUFFIXES: Final = (".hdf5", ".h5", ".hdf")
 VIDEO_SUFFIXES: Final = (".mp4", ".mkv", ".avi", ".mov", ".webm")
 TRANSITIONS_MAGIC: Final = b"MRLDEMO1"
 LEROBOT_INFO: Final = "meta/info.json"
+MAY_BE_RECORDINGS: Final = ("npz", "csv", "pickle")
 _BY_SUFFIX: Final = {
     ".npz": "npz",
     ".npy": "npy",
@@ -70,7 +71,10 @@ def recognise(path: Path) -> Recognised:
         return Recognised("video")
     if path.suffix.lower() in HDF5_SUFFIXES or _is_hdf5(path):
         return _recognise_hdf5(path)
-    return Recognised(_BY_SUFFIX.get(path.suffix.lower(), "text" if _is_text(head) else "unknown"))
+    kind = _BY_SUFFIX.get(path.suffix.lower(), "text" if _is_text(head) else "unknown")
+    if kind in MAY_BE_RECORDINGS and raw_kind(path) is not None:
+        return Recognised(kind, names.Stage.RAW)
+    return Recognised(kind)
 
 
 def is_lerobot(folder: Path) -> bool:

@@ -68,7 +68,7 @@ class LafanSource(Source):
             UntrustedError: it tries what untrusted input may not do.
             InputError: it is no motion clip, or an option is unknown.
         """
-        clips = _clips(path, options)
+        clips = read_clips(path, options)
         fps = options.conventions.fps or one_rate(clips, DEFAULT_FPS)
         return Description(
             kind=KIND,
@@ -94,7 +94,7 @@ class LafanSource(Source):
             InputError: it is no motion clip, or an option is unknown.
         """
         declared = motion_options(options.options)
-        for clip in _clips(path, options):
+        for clip in read_clips(path, options):
             place = Place(path.name, clip.name)
             if len(clip) < MIN_FRAMES:
                 detail = f"{len(clip)} frames; a clip needs {MIN_FRAMES}"
@@ -157,7 +157,14 @@ def _left_out(clips: list[RawClip], path: Path) -> tuple[Finding, ...]:
     return (Finding("arrays-left-out", Severity.INFO, message, Place(path.name), ", ".join(others)),)
 
 
-def _clips(path: Path, options: ReadOptions) -> list[RawClip]:
+def read_clips(path: Path, options: ReadOptions) -> list[RawClip]:
+    """The clips as the file has them, joints unmapped.
+
+    Raises:
+        UnreadableError: it cannot be read.
+        UntrustedError: it tries what untrusted input may not do.
+        InputError: it is no motion clip, or an option is unknown.
+    """
     declared = motion_options(options.options)
     suffix = path.suffix.lower()
     if suffix == ".csv":

@@ -78,8 +78,10 @@ def _inspect_hdf5(path: Path, found: Inspection, progress: Progress) -> None:
 
 
 def _inspect_other(path: Path, recognised: Recognised, found: Inspection, progress: Progress) -> None:
-    from trajpipe.cli.inspection import folders, lerobot, tables, transitions, video
+    from trajpipe.cli.inspection import folders, lerobot, motions, tables, transitions, video
 
+    if recognised.stage is names.Stage.RAW and motions.inspect_motions(path, found):
+        return
     match recognised.kind:
         case "lerobot":
             lerobot.inspect_lerobot(path, found, progress)
