@@ -115,7 +115,9 @@ class Project:
         return self._labels[name]
 
     def _label(self, recording: Recording) -> str:
-        tag = recording.entry.tag or names.tag_of_file_name(recording.path.stem).value
+        kind = recording.entry.kind
+        own = None if kind == "auto" else source(kind).tag
+        tag = recording.entry.tag or own or names.tag_of_file_name(recording.path.stem).value
         return f"{tag}_{self.task_name(recording)}"
 
     def task_name(self, recording: Recording) -> str:

@@ -58,11 +58,13 @@ class Source(ABC):
         kind: Registered name, the catalogue's `kind:`.
         title: One line for people.
         globs: File patterns of a recording, used when the catalogue gives a folder.
+        tag: `source` tag that every recording of this kind has; None = as each says.
     """
 
     kind: ClassVar[str]
     title: ClassVar[str]
     globs: ClassVar[tuple[str, ...]] = ("*.hdf5", "*.h5")
+    tag: ClassVar[str | None] = None
 
     @abstractmethod
     def detect(self, path: Path) -> bool:

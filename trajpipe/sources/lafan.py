@@ -47,6 +47,7 @@ class LafanSource(Source):
 
     kind = KIND
     title = "Motion clips of the Unitree G1 (LAFAN1 CSV, motion-library pickle, npz)"
+    tag = names.Tag.MOCAP.value
     globs = ("*.csv", "*.pkl", "*.pickle", "*.joblib", "*.npz")
 
     def detect(self, path: Path) -> bool:
