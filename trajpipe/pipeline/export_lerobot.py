@@ -25,6 +25,7 @@ from trajpipe.export import ExportOptions, export_lerobot
 from trajpipe.export.options import EXPORT_CODE
 from trajpipe.pipeline.build_store import sha256_of_output
 from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
+from trajpipe.pipeline.export_motion import with_motion_names
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
 
@@ -53,7 +54,7 @@ class ExportPlan:
 def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Export the L2 files of a plan, or say that nothing changed. Failures are returned, not raised."""
     try:
-        options = ExportOptions(fps=rate_of(plan), **plan.options)
+        options = export_options(plan)
         recipe = recipe_of_export(plan)
     except (InputError, OSError) as error:
         return failed_plainly(plan.dataset, Stage.LEROBOT, "", plan.target, error)
@@ -71,7 +72,7 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
 
 def check_export(plan: ExportPlan, path: Path) -> CheckReport:
     """Run the checks of a plan's LeRobot dataset on a folder."""
-    options = ExportOptions(fps=rate_of(plan), **plan.options)
+    options = export_options(plan)
     return run_checks(Stage.LEROBOT, path, context={"l2": list(plan.inputs), **options.check_context()})
 
 
@@ -81,9 +82,18 @@ def recipe_of_export(plan: ExportPlan) -> Recipe:
     Raises:
         InputError: the rate is unknown, see `rate_of`.
     """
-    options = ExportOptions(fps=rate_of(plan), **plan.options)
+    options = export_options(plan)
     hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
     return Recipe(Stage.LEROBOT, hashes, {"dataset": plan.dataset, **options.to_json()}, EXPORT_CODE)
+
+
+def export_options(plan: ExportPlan) -> ExportOptions:
+    """How a plan's LeRobot dataset is written.
+
+    Raises:
+        InputError: the rate is unknown, see `rate_of`.
+    """
+    return ExportOptions(fps=rate_of(plan), **with_motion_names(plan.options, plan.inputs))
 
 
 def rate_of(plan: ExportPlan) -> Fraction:

@@ -1,0 +1,51 @@
+"""What a LeRobot export of motions is called: joints by their names, the robot by its own.
+
+What is not here: the export, see `export_lerobot.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trajpipe.core import names
+from trajpipe.demos.reader import DemosFile
+
+_UNKNOWN: Final = "unknown"
+_ROOT: Final = {
+    "root_pos": ("root_pos_x", "root_pos_y", "root_pos_z"),
+    "root_quat": ("root_quat_x", "root_quat_y", "root_quat_z", "root_quat_w"),
+}
+
+
+def with_motion_names(options: Mapping[str, Any], inputs: Sequence[Path]) -> dict[str, Any]:
+    """Export options with a motion's dimension names and robot type filled in where nothing is declared.
+
+    L2 files that are not all motions of one robot leave the options as they are. The state of a motion is
+    what every export's is: all one-dimensional terms, here joint angles and root pose.
+
+    Args:
+        options: Keyword arguments of `trajpipe.export.ExportOptions`.
+        inputs: L2 files.
+    """
+    found = [_motion_of(path) for path in inputs]
+    if not found or found[0] is None or any(one != found[0] for one in found):
+        return dict(options)
+    joints, robot = found[0]
+    named = {"joint_pos": joints, names.DATASET_ACTIONS: joints, **_ROOT, **options.get("names", {})}
+    declared = options.get("robot_type", _UNKNOWN)
+    return {**options, "names": named, "robot_type": robot if declared == _UNKNOWN else declared}
+
+
+def _motion_of(path: Path) -> tuple[tuple[str, ...], str] | None:
+    """(joint names, robot) of an L2 file of motions; None of any other."""
+    with DemosFile(path) as demos:
+        env_args = demos.env_args
+    if env_args.get("actions") != names.ACTIONS_ARE_NEXT_JOINT_POS:
+        return None
+    kwargs = env_args.get("env_kwargs", {})
+    joints = kwargs.get("joint_names")
+    if not isinstance(joints, list) or not all(isinstance(n, str) for n in joints):
+        return None
+    return tuple(joints), str(kwargs.get("robot", _UNKNOWN))
