@@ -48,6 +48,7 @@ VERBS: Final[dict[str, Verb]] = {
     "pull": Verb("pull", "pull", "Fetch a published version, every byte verified.", "Share"),
     "verify": Verb("verify", "verify", "Check a pulled folder against its manifest, offline.", "Share"),
     "rebuild": Verb("rebuild", "rebuild", "Make a published version again from raw recordings.", "Share"),
+    "init": Verb("init", "init", "Start a project folder: catalogue, workspace, CI recipe.", "Make"),
     "list": Verb("list_datasets", "list_datasets", "List datasets and the state of each stage.", "Look"),
     "inspect": Verb("inspect_path", "inspect", "Show what is in any file or folder of any stage.", "Look"),
     "check": Verb("check_path", "check", "Run every rule of its stage on a file or folder.", "Look"),

@@ -36,13 +36,14 @@ def test_a_good_project_passes_and_writes_reports_in_every_form(invoke: Command,
     )
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert [line.split()[:2] for line in lines[2:7]] == [
-        ["pass", "lift/demos/take_0"],
-        ["pass", "lift/demos/take_1"],
-        ["pass", "lift/demos/take_2"],
-        ["pass", "lift/store"],
-        ["pass", "lift/lerobot"],
+    assert [line.split()[1] for line in lines[2:7]] == [
+        "lift/demos/take_0",
+        "lift/demos/take_1",
+        "lift/demos/take_2",
+        "lift/store",
+        "lift/lerobot",
     ]
+    assert {line.split()[0] for line in lines[2:7]} <= {"pass", "warn"}
     assert lines[-1].startswith("passed (code 0): ")
     out = data.parent / "out"
     assert ET.parse(out / "gate.xml").getroot().get("failures") == "0"
@@ -102,7 +103,7 @@ def test_what_never_ran_is_code_3(invoke: Command, data: Path) -> None:
 
 
 def test_one_form_on_stdout_and_nothing_else(invoke: Command, data: Path) -> None:
-    arguments = ("gate", "--partition", "take_0", "--check", "quaternion-*,stage-builds")
+    arguments = ("gate", "--partition", "take_0", "--check", "demos-q*,stage-builds")
     value = invoke(*arguments, "--format", "json").json
     assert {o["key"] for o in value["outcomes"]} == {"take_0"}
     assert value == invoke(*arguments, "--json").json | {"seconds": value["seconds"]}
