@@ -145,6 +145,8 @@ def state_terms(meta: LeRobotMeta, state: str) -> tuple[Part, ...]:
     width, labels = _width(meta), _labels(meta)
     listed = (meta.modality or {}).get("state")
     parts = _tiles(listed, width) if isinstance(listed, dict) else None
+    if parts is None and listed is None and _is_ours(meta) and len(labels) == width:
+        return tuple(Part(_OBS + n, a, b) for n, a, b in _labelled(labels))
     if parts is None:
         if state == "split":
             message = "modality.json's state parts tile observation.state without gap or overlap"
@@ -174,6 +176,22 @@ def _term(name: str, labels: list[str]) -> str:
     stem = labels[0].removesuffix("_0") if labels else ""
     plain = labels == [stem] or labels == [f"{stem}_{i}" for i in range(len(labels))]
     return stem if plain and stem.rsplit("/", 1)[-1] == name else name
+
+
+def _is_ours(meta: LeRobotMeta) -> bool:
+    """True for our own exports, which name dimensions after their terms (v3.0 has no modality.json)."""
+    return all(isinstance(e.keys.get(names.EPISODE_CONTENT), str) for e in meta.episodes)
+
+
+def _labelled(labels: list[str]) -> list[tuple[str, int, int]]:
+    """(term, start, end): `term_0`, `term_1`, … are one term, any other label is a term of one dimension."""
+    out: list[tuple[str, int, int]] = []
+    for i, label in enumerate(labels):
+        if out and label == f"{out[-1][0]}_{i - out[-1][1]}":
+            out[-1] = (out[-1][0], out[-1][1], i + 1)
+        else:
+            out.append((label.removesuffix("_0"), i, i + 1))
+    return out
 
 
 def _width(meta: LeRobotMeta) -> int:
