@@ -3,6 +3,7 @@
 What is not here: reading schemas from files, see `trajpipe.defs.schema`.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ import dagster as dg
 
 from trajpipe.core.findings import Findings
 from trajpipe.core.ledger import Ledger
+from trajpipe.core.names import Stage
 from trajpipe.defs.schema import column_schema
 from trajpipe.pipeline.results import StageResult
+from trajpipe.report.motion import motion_pictures
 
 MAX_ROWS: Final = 50
 _TEXT: Final = 300
@@ -42,10 +45,21 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
         metadata["rejected"] = rejected_table(ledger)
     if ledger.failed:
         metadata["failed recordings"] = failed_table(ledger)
+    metadata |= _pictures(result)
     schema = column_schema(result.stage, result.path)
     if schema is not None:
         metadata["dagster/column_schema"] = schema
     return metadata
+
+
+def _pictures(result: StageResult) -> dict[str, dg.MarkdownMetadataValue]:
+    """Pictures of a motion store, drawn into the page itself."""
+    if result.stage is not Stage.STORE:
+        return {}
+    return {
+        name: dg.MetadataValue.md(f"![{name}](data:image/png;base64,{b64encode(png).decode('ascii')})")
+        for name, png in motion_pictures(result.path).items()
+    }
 
 
 def failure_metadata(result: StageResult) -> dict[str, Any]:
