@@ -42,7 +42,7 @@ def test_one_line_per_dataset_and_recordings_on_request(invoke: Command, data: P
     assert brief.code == 0
     assert "3 built" in brief.out
     assert "take_1" not in brief.out
-    detailed = invoke("list", "lift", "--root", data, COLUMNS="200").out
+    detailed = invoke("list", "lift", "--root", data, COLUMNS="400").out
     for number in range(3):
         assert f"raw/lift/take_{number}.hdf5" in detailed
         assert f"demos/scripted_lift__take_{number}.hdf5" in detailed
@@ -55,7 +55,7 @@ def test_why_a_recording_failed_is_shown(invoke: Command, data: Path) -> None:
     ran = invoke("list", "--root", data)
     assert "1 failed" in ran.out
     assert "why they failed: trajpipe list lift" in ran.err
-    assert "the file is empty" in invoke("list", "lift", "--root", data, COLUMNS="200").out
+    assert "the file is empty" in invoke("list", "lift", "--root", data, COLUMNS="400").out
 
 
 def test_listing_changes_nothing(invoke: Command, data: Path) -> None:
