@@ -161,22 +161,23 @@ class TrajectoryStoreWriter:
                 missing or the row counts differ.
             MissingNameError: no such column.
         """
+        # one call an episode and column: the common case first, with as few steps as can be
+        column = self._staged.get(name) if name is not None else None
+        if column is not None and array is not None and not columns and self._open:
+            self._append_one(column, column.spec.rows_of(array))
+            return
         self._require_open()
         if name is not None:
-            if array is None or columns:
-                raise SchemaError(
-                    "append takes one column and its rows, or a block of all columns", place=name
-                )
-            self._append_one(self._column(name), array)
-            return
+            self._column(name)
+            raise SchemaError("append takes one column and its rows, or a block of all columns", place=name)
         missing = [c.name for c in self.columns if c.name not in columns]
         if missing:
             raise SchemaError("a block has every column", place=self.path, got=f"no {missing[0]!r}")
         self._append({k: np.asarray(v) for k, v in columns.items()}, in_step=True)
 
-    def _append_one(self, column: StagedColumn, array: ArrayLike) -> None:
-        block = column.spec.rows_of(array)
-        self._require_unfinished(column)
+    def _append_one(self, column: StagedColumn, block: NDArray[Any]) -> None:
+        if column.finished:
+            self._require_unfinished(column)
         try:
             column.append(block)
         except BaseException:
