@@ -17,6 +17,24 @@ from trajpipe.core import jsontext
 from trajpipe.core.errors import TrajpipeError
 
 _BUG_HINT: Final = "This is a bug of trajpipe: run it again with -v -v and report what it prints."
+_OPTION_HINTS: Final = {
+    "--output": "The output is the last argument: SRC… DEST.",
+    "--out": "The output is the last argument: SRC… DEST.",
+    "-o": "The output is the last argument: SRC… DEST.",
+    "--input": "Inputs are arguments, without an option.",
+    "-i": "Inputs are arguments, without an option.",
+    "--path": "Paths are arguments, without an option.",
+    "--dataset": "Datasets are arguments, without an option.",
+    "-d": "Datasets are arguments, without an option.",
+    "--format": "The target is named with --to.",
+    "--workers": "Workers are counted with --jobs.",
+    "--num-workers": "Workers are counted with --jobs.",
+    "--config": "The catalogue is named with --catalogue.",
+    "--data": "The data folder is named with --root.",
+    "--overwrite": "What exists is replaced with --force.",
+    "--yes": "Nothing is asked; what exists is replaced with --force.",
+    "--debug": "Tracebacks are shown with -v -v.",
+}
 _LINES: Final = ("place", "got", "expected", "hint")
 _OS_HINTS: Final = {
     errno.ENOENT: "Check the path.",
@@ -59,10 +77,11 @@ def _of_usage(error: typer.TyperException) -> dict[str, object | None]:
     path = context.command_path if context is not None else "trajpipe"
     rule = error.format_message().rstrip(".").replace("Missing command", "a verb is missing")
     first, _, rest = rule.partition(" Did you mean ")
+    known = _OPTION_HINTS.get(str(getattr(error, "option_name", "")), f"Did you mean {rest}" if rest else "")
     return {
         "code": "bad-usage",
         "rule": first[:1].lower() + first[1:].rstrip("."),
-        "hint": f"{'Did you mean ' + rest + ' ' if rest else ''}See `{path} --help`.",
+        "hint": f"{known} See `{path} --help`.".strip(),
     }
 
 

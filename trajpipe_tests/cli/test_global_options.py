@@ -93,6 +93,26 @@ def test_an_unknown_option_names_the_near_one(invoke: Command) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("convert", "a.hdf5", "-o", "b.h5"), "The output is the last argument: SRC… DEST."),
+        (("convert", "a.hdf5", "b", "--format", "store"), "The target is named with --to."),
+        (("run", "--workers", "4"), "Workers are counted with --jobs."),
+        (("run", "--dataset", "lift"), "Datasets are arguments, without an option."),
+        (("list", "--config", "x.yaml"), "The catalogue is named with --catalogue."),
+        (("run", "--overwrite"), "What exists is replaced with --force."),
+        (("check", "a.h5", "--debug"), "Tracebacks are shown with -v -v."),
+    ],
+)
+def test_options_of_other_tools_are_answered_with_ours(
+    invoke: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    ran = invoke(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"  hint      {words} See `trajpipe {arguments[0]} --help`." in ran.err
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("inspect",),
