@@ -149,6 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     hub: ClassVar[HubServer]
     routes: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("GET", r"/api/whoami-v2", "whoami"),
