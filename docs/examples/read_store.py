@@ -1,4 +1,4 @@
-"""Read a store with h5py (and hdf5plugin for images): python docs/examples/read_store.py data/stores/lift.h5."""
+"""Read a store with h5py, hdf5plugin for images: python docs/examples/read_store.py data/stores/x.h5."""
 
 import sys
 
