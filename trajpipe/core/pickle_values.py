@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from trajpipe.core.errors import InputError, UntrustedError
 
 MAX_DIMENSIONS: Final = 32
+# What may be a dict's key or a set's member: hashing it walks into nothing.
+KEYS: Final = (str, bytes, int, float, bool, type(None))
 _DTYPE: Final = re.compile(r"([<>=|]?)([biufSU])(\d{1,6})")
 _LATIN: Final = ("latin1", "latin-1", "iso8859-1")
 
@@ -42,12 +44,16 @@ DTYPE: Final = Name("numpy", "dtype")
 WRAPPER: Final = Name("joblib.numpy_pickle", "NumpyArrayWrapper")
 _ENCODE: Final = Name("_codecs", "encode")
 _ORDERED: Final = Name("collections", "OrderedDict")
+# Protocols before 4 make sets, and empty bytes, by calling the type.
+_TYPES: Final = {"bytes": bytes, "set": set, "frozenset": frozenset}
+_BUILTINS: Final = ("builtins", "__builtin__")
 _MULTIARRAY: Final = ("numpy.core.multiarray", "numpy._core.multiarray")
 _NUMERIC: Final = ("numpy.core.numeric", "numpy._core.numeric")
 ALLOWED: Final = frozenset(
     {NDARRAY, DTYPE, WRAPPER, _ENCODE, _ORDERED}
     | {Name(module, name) for module in _MULTIARRAY for name in ("_reconstruct", "scalar")}
     | {Name(module, "_frombuffer") for module in _NUMERIC}
+    | {Name(module, name) for module in _BUILTINS for name in _TYPES}
 )
 
 
@@ -139,9 +145,21 @@ def reduced(function: Any, arguments: Any, spend: Callable[[int], None], place: 
     if function == _ORDERED:
         _require(not arguments, "an OrderedDict is made empty", place)
         return {}
+    if function.module in _BUILTINS:
+        return _plain(function.name, arguments, place)
     raise UntrustedError(
         "a pickle calls what is no function", place=place, got=str(function), code="pickle-calls-code"
     )
+
+
+def _plain(name: str, arguments: tuple[Any, ...], place: object | None) -> Any:
+    """An empty bytes, or a set of what may be a key."""
+    _require(not arguments or name != "bytes", "bytes are made empty", place)
+    if not arguments:
+        return _TYPES[name]()
+    good = len(arguments) == 1 and type(arguments[0]) is list and all(type(v) in KEYS for v in arguments[0])
+    _require(good, "a set is made of text or numbers", place)
+    return _TYPES[name](arguments[0])
 
 
 def _encoded(arguments: Sequence[Any], spend: Callable[[int], None], place: object | None) -> bytes:

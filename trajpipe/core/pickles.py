@@ -6,6 +6,7 @@ What is not here: what the values mean.
 
 from __future__ import annotations
 
+import codecs
 import struct
 import zipfile
 import zlib
@@ -14,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from trajpipe.core.errors import InputError, TrajpipeError, UnreadableError, UntrustedError
-from trajpipe.core.pickle_values import WRAPPER as _WRAPPER
 from trajpipe.core.pickle_values import (
+    KEYS,
     ArrayShell,
     DTypeShell,
     Name,
@@ -25,12 +26,12 @@ from trajpipe.core.pickle_values import (
     require_allowed,
     wrapped,
 )
+from trajpipe.core.pickle_values import WRAPPER as _WRAPPER
 
 MAX_BYTES: Final = 2 << 30
 MAX_DEPTH: Final = 64
 MAX_INFLATION: Final = 64
 _MARK: Final = object()
-_KEYS: Final = (str, bytes, int, float, bool, type(None))
 _BROKEN: Final = (
     IndexError,
     KeyError,
@@ -193,10 +194,10 @@ class _Machine:
         """A little-endian number (`<I`)."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
-    def line(self) -> str:
+    def line(self, encoding: str = "utf-8") -> str:
         """The text up to the end of the line."""
         end = self.data.index(b"\n", self.position)
-        text = self.data[self.position : end].decode("utf-8")
+        text = self.data[self.position : end].decode(encoding)
         self.position = end + 1
         return text
 
@@ -259,7 +260,7 @@ class _Machine:
 
     def key(self, key: Any) -> Any:
         """A dict's key or a set's member, which hashing must never walk into."""
-        if type(key) not in _KEYS:
+        if type(key) not in KEYS:
             raise InputError(
                 "keys are text or numbers", place=self.place, got=type(key).__name__, code="bad-pickle"
             )
@@ -305,6 +306,13 @@ class _Machine:
     def bytes_of(self, form: str) -> None:
         """Bytes with their length before them."""
         self.push(self.take(self.number(form)))
+
+    def quoted(self) -> None:
+        """Protocol 0's text of Python 2, in quotes."""
+        text = self.line("latin-1")
+        if len(text) < 2 or text[0] != text[-1] or text[0] not in "'\"":
+            raise InputError("a quoted text has its quotes", place=self.place, code="bad-pickle")
+        self.push(codecs.escape_decode(text[1:-1].encode("latin-1"))[0].decode("latin-1"))
 
     def integer(self, form: str) -> None:
         """A little-endian two's-complement integer with its length before it."""
@@ -368,11 +376,12 @@ _ACTIONS: Final[dict[bytes, Callable[[_Machine], None]]] = {
     b"\x8c": lambda m: m.text("<B"),
     b"X": lambda m: m.text("<I"),
     b"\x8d": lambda m: m.text("<Q"),
-    b"V": lambda m: m.push(m.line().encode("utf-8").decode("raw-unicode-escape")),
+    b"V": lambda m: m.push(m.line("raw-unicode-escape")),
     b"C": lambda m: m.bytes_of("<B"),
     b"B": lambda m: m.bytes_of("<I"),
     b"\x8e": lambda m: m.bytes_of("<Q"),
     b"\x96": lambda m: m.bytes_of("<Q"),
+    b"S": _Machine.quoted,
     b"U": lambda m: m.push(m.take(m.number("<B")).decode("latin-1")),
     b"T": lambda m: m.push(m.take(m.number("<I")).decode("latin-1")),
     b")": _const(()),
