@@ -16,6 +16,8 @@ from trajpipe.core.errors import InputError, RowIndexError, StateError, UsageErr
 from trajpipe.store.samplers import IndexBatch, Sampler, require_batch, require_rows
 
 _BELOW_TOTAL: Final = np.float32(1e-7)
+# float32 tells this many updates of a call apart
+_MAX_UPDATES: Final = 1 << 24
 
 
 class SumTree:
@@ -32,7 +34,6 @@ class SumTree:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.nodes = np.zeros(2 * capacity, np.float32)
-        self._last = np.zeros(capacity, np.int32)
         # the leaves of a capacity that is no power of two lie on two levels
         self._full_levels = capacity.bit_length() - 1
         self._ragged = capacity != 1 << self._full_levels
@@ -54,6 +55,11 @@ class SumTree:
             rows: int64 (n,), within the capacity.
             values: float32 (n,).
         """
+        for start in range(0, len(rows), _MAX_UPDATES):
+            part = slice(start, start + _MAX_UPDATES)
+            self._set(rows[part], values[part])
+
+    def _set(self, rows: NDArray[np.int64], values: NDArray[np.float32]) -> None:
         node = rows + self.capacity
         difference = values - self._before(rows, values, node)
         self.nodes[node] = values
@@ -71,12 +77,14 @@ class SumTree:
     ) -> NDArray[np.float32]:
         """What each leaf holds just before its update: the update before it counts when a row repeats."""
         old: NDArray[np.float32] = self.nodes.take(node)
-        # the last update of each row; updates that are not the last of theirs show which rows repeat
-        number = np.arange(len(rows), dtype=np.int32)
-        self._last[rows] = number
-        overtaken = np.flatnonzero(self._last[rows] != number)
+        # each update's number goes into its leaf: where another one stands afterwards, the row repeats;
+        # the caller sets the leaves next
+        number = np.arange(len(rows), dtype=np.float32)
+        self.nodes[node] = number
+        overtaken = np.flatnonzero(self.nodes.take(node) != number)
         if len(overtaken):
-            again = np.flatnonzero(np.isin(rows, rows[overtaken]))
+            self.nodes[node[overtaken]] = np.nan
+            again = np.flatnonzero(np.isnan(self.nodes.take(node)))
             order = again[np.argsort(rows[again], kind="stable")]
             repeats = np.flatnonzero(np.diff(rows[order]) == 0)
             old[order[repeats + 1]] = values[order[repeats]]

@@ -109,7 +109,7 @@ class TrajectoryStoreWriter:
     def _start(self, image_compression: Compression, threads: int, rows: int | None) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._temporary = atomic.temporary_beside(self.path)
-        self._temporary.touch()
+        # not made here: truncating a file that exists makes ext4 flush it when it is closed
         codecs = {c.name: codec_of(c, image_compression) for c in self.columns}
         self._output = OutputFile(
             self._temporary, self._metadata_bytes(rows, codecs), checksum=self._checksum
