@@ -7,6 +7,7 @@ was lost looks again before it repeats.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -59,10 +60,8 @@ class Patience:
         asked = error.wait_s if isinstance(error, HubError) else None
         if asked is not None:
             return min(asked, self.longest_wait_s)
-        backoff = tenacity.wait_exponential_jitter(
-            self.first_wait_s, self.longest_wait_s, jitter=self.first_wait_s
-        )
-        return backoff(state)
+        jitter = random.uniform(0, self.first_wait_s)  # noqa: S311 - clients are to be spread, nothing is secret
+        return min(self.first_wait_s * 2.0 ** (state.attempt_number - 1), self.longest_wait_s) + jitter
 
 
 DEFAULT_PATIENCE: Final = Patience()
