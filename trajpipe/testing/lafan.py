@@ -70,7 +70,8 @@ def motion_clip(style: Style, frames: int = 60, *, fps: int = 30, seed: int = 0)
     if style == "lie":
         joint_pos = middle + random.normal(0, 2e-5, (frames, len(JOINTS)))
         root_pos = np.tile([0.3, -0.1, 0.1], (frames, 1)) + random.normal(0, 1e-5, (frames, 3))
-        turn = np.tile([0.0, -np.pi / 2, 0.0], (frames, 1)) + random.normal(0, 1e-5, (frames, 3))
+        # Not quite flat: a root whose x axis is upright has no heading.
+        turn = np.tile([0.0, -1.4, 0.0], (frames, 1)) + random.normal(0, 1e-5, (frames, 3))
     else:
         wander = 0.02 * np.sin(2 * np.pi * rate * time + random.uniform(0, 6, 3))
         root_pos = np.concatenate([0.8 * time, 0.1 * time, 0.75 + 0 * time], axis=1) + wander

@@ -1,0 +1,1 @@
+"""Tests of kinematics, velocities, resampling and observations of motions."""
