@@ -1,4 +1,4 @@
-"""Publishing a project's dataset on the Hub, or files that lie somewhere; fetching raw recordings from it.
+"""Publishing a project's dataset on the Hub, or files that lie somewhere.
 
 What is not here: the protocol, see `trajpipe.hub`; the recipe and the card's facts, see `publish_recipe.py`
 and `publish_card.py`.
@@ -19,15 +19,12 @@ from trajpipe.hub import (
     CardFacts,
     CardTable,
     Publication,
-    PullResult,
     PushOptions,
     PushResult,
     Repository,
     files_below,
     plan_push,
-    pull_tree,
     push,
-    split_address,
 )
 from trajpipe.hub.manifest import lerobot_tag, part_of
 from trajpipe.pipeline.project import Project
@@ -193,54 +190,6 @@ def options_of_dataset(project: Project, name: str) -> PushOptions:
     if hub is None:
         return PushOptions()
     return PushOptions(private=hub.private, tag=hub.tag, allow_license=hub.allow_license)
-
-
-def fetch_raw(project: Project, name: str, *, progress: Progress = silent) -> list[PullResult]:
-    """Bring a dataset's raw entries that lie on the Hub to their place below `raw/<dataset>/`.
-
-    A tag or commit is fetched once; a branch (`follow: true`) is looked at each time. What is there with the
-    right hash moves no bytes.
-
-    Raises:
-        UsageError: a revision is a branch and the entry does not follow one.
-        HubError: it cannot be had.
-        IntegrityError: a file came damaged twice.
-    """
-    out = []
-    fetched: dict[str, str] = {}
-    for entry in project.dataset(name).raw:
-        if entry.hub is None:
-            continue
-        repo, revision = split_address(entry.hub)
-        folder = entry.hub_folder(name)
-        if fetched.setdefault(folder, entry.hub) != entry.hub:
-            raise UsageError(
-                "two raw entries want one repository at two revisions",
-                place=name,
-                got=f"{fetched[folder]} and {entry.hub}",
-            )
-        repository = Repository(repo)
-        out.append(_fetch(repository, str(revision), project.root / folder, entry.follow, progress))
-    project.forget_recordings(name)
-    return out
-
-
-def _fetch(
-    repository: Repository, revision: str, folder: Path, follow: bool, progress: Progress
-) -> PullResult:
-    from trajpipe.hub.client import is_offline
-
-    if not follow and not is_offline():
-        branches, tags = repository.refs()
-        if revision in branches and revision not in tags:
-            raise UsageError(
-                "a branch moves: a raw entry is pinned to a tag or a commit",
-                place=repository.repo,
-                got=revision,
-                expected=f"@{branches[revision]}",
-                hint="Say `follow: true` to take what the branch holds each time.",
-            )
-    return pull_tree(repository, revision, folder, progress=progress)
 
 
 def _require_ready(project: Project, name: str, parts: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from trajpipe.pipeline.build_store import build_store, check_store, recipe_of_st
 from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.raw_hub import fetch_raw
 from trajpipe.pipeline.results import StageResult, blocked, failed_plainly, joined
 from trajpipe.pipeline.workers import in_workers
 
@@ -130,10 +131,14 @@ def run(
     Raises:
         MissingNameError: no such dataset or recording.
         CatalogueError: two recordings would write one file.
+        HubError: a raw entry on the Hub cannot be had.
     """
     began = time.perf_counter()
     chosen = list(datasets) or list(project.catalogue.datasets)
     wanted = options.stages or STAGES
+    if Stage.DEMOS in wanted:
+        for name in chosen:
+            fetch_raw(project, name, progress=progress)
     todo = _chosen_recordings(project, chosen, options.recordings)
     project.require_distinct_outputs(chosen)
     out = RunResult()
