@@ -6,6 +6,8 @@ What is not here: the rules themselves, one module per subject beside this one.
 from __future__ import annotations
 
 from trajpipe.checks import (
+    certificate,
+    certificate_counts,
     lerobot_gr00t,
     lerobot_l2,
     lerobot_meta,
@@ -15,6 +17,8 @@ from trajpipe.checks import (
 )
 
 __all__ = [
+    "certificate",
+    "certificate_counts",
     "lerobot_gr00t",
     "lerobot_l2",
     "lerobot_meta",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
@@ -89,13 +89,18 @@ def layout_of(plan: StorePlan) -> StoreLayout:
 
 def check_store(plan: StorePlan, path: Path) -> CheckReport:
     """Run the checks of a plan's store on a file."""
+    return run_checks(Stage.STORE, path, context=store_context(plan))
+
+
+def store_context(plan: StorePlan) -> dict[str, Any]:
+    """What the checks of a plan's store compare with."""
     layout = layout_of(plan)
     # Rows of a motion store are resampled: no rule compares them with L2's one by one.
     inputs = {"l2": list(plan.inputs)} if plan.lafan is None else {}
     context = {**inputs, **layout.check_context()}
     if plan.demos_per_task is not None:
         context |= {"demos_per_task": plan.demos_per_task, "cap_attribute": layout.cap_attribute}
-    return run_checks(Stage.STORE, path, context=context)
+    return context
 
 
 def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:

@@ -6,13 +6,15 @@ What is not here: the LeRobot format, see `trajpipe.export`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from trajpipe.checks.certificate_chain import CONTEXT, Chain
 from trajpipe.checks.registry import CheckReport, run_checks
+from trajpipe.core import atomic, names, provenance
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Findings
@@ -23,10 +25,12 @@ from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
 from trajpipe.export import ExportOptions, export_lerobot
 from trajpipe.export.options import EXPORT_CODE
+from trajpipe.pipeline import certify
 from trajpipe.pipeline.build_store import sha256_of_output
 from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
+from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.export_motion import with_motion_names
-from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
+from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed_plainly, perform
 from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
 
 
@@ -41,6 +45,7 @@ class ExportPlan:
         options: Keyword arguments of `trajpipe.export.ExportOptions` but `fps`.
         fps: Declared rate, frames per second; None = the L2 files' own.
         failed: Recording → why it is missing, for the ledger.
+        chain: Gives the stages that a certificate compares, when it is wanted; None makes no certificate.
     """
 
     dataset: str
@@ -49,6 +54,7 @@ class ExportPlan:
     options: Mapping[str, Any] = field(default_factory=dict)
     fps: Fraction | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
+    chain: Callable[[], ChainPlan] | None = None
 
 
 def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
@@ -58,6 +64,7 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
         recipe = recipe_of_export(plan)
     except (InputError, OSError) as error:
         return failed_plainly(plan.dataset, Stage.LEROBOT, "", plan.target, error)
+    proof = ExportProof(plan, options)
     job = Job(
         plan.dataset,
         Stage.LEROBOT,
@@ -65,15 +72,58 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
         plan.target,
         recipe,
         build=lambda temporary: _write(plan, options, temporary, progress),
-        check=lambda temporary: check_export(plan, temporary),
+        check=proof.check,
     )
-    return perform(job, force=force)
+    result = perform(job, force=force)
+    return proof.certified(result) if plan.chain is not None else result
 
 
 def check_export(plan: ExportPlan, path: Path) -> CheckReport:
     """Run the checks of a plan's LeRobot dataset on a folder."""
-    options = export_options(plan)
-    return run_checks(Stage.LEROBOT, path, context={"l2": list(plan.inputs), **options.check_context()})
+    return ExportProof(plan, export_options(plan)).check(path)
+
+
+@dataclass(slots=True)
+class ExportProof:
+    """The checks of one export, and the certificate that they amount to.
+
+    Attributes:
+        plan: The export's plan.
+        options: Its options.
+        chain: What the last check compared; None without a certificate.
+    """
+
+    plan: ExportPlan
+    options: ExportOptions
+    chain: Chain | None = None
+
+    def check(self, path: Path) -> CheckReport:
+        """Run every rule of the stage; those of the certificate where the plan has a chain."""
+        context: dict[str, Any] = {"l2": list(self.plan.inputs), **self.options.check_context()}
+        if self.plan.chain is not None:
+            self.chain = certify.chain_of(self._chain_plan(self.plan.chain()))
+            context[CONTEXT] = self.chain
+        return run_checks(Stage.LEROBOT, path, context=context)
+
+    def certified(self, result: StageResult) -> StageResult:
+        """Write the certificate of what was built; prove what is unchanged anew when a stage of it is not."""
+        if self.plan.chain is None or result.status not in (Status.BUILT, Status.UNCHANGED):
+            return result
+        plan, target = self._chain_plan(self.plan.chain()), self.plan.target
+        stages = certify.hashes(plan, target, result.data_version)
+        old = certify.stored(target)
+        if result.status is Status.UNCHANGED and old is not None and old.get("stages") == stages:
+            return result
+        if self.chain is None:
+            result.checks = self.check(target)
+            result.checks.path = str(target)
+            atomic.write_json(provenance.beside(target, names.SUFFIX_CHECKS), result.checks.to_json())
+        assert self.chain is not None
+        certify.write(target, certify.document(plan, self.chain, result.checks, stages), self.chain)
+        return result
+
+    def _chain_plan(self, chain: ChainPlan) -> ChainPlan:
+        return replace(chain, export=self.options.check_context(), task=self.options.task)
 
 
 def recipe_of_export(plan: ExportPlan) -> Recipe:

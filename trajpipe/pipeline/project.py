@@ -22,6 +22,7 @@ from trajpipe.demos.select import Filters
 from trajpipe.demos.splits import assign_splits
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import Catalogue, DatasetConfig, Recording, load_catalogue
+from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.ingest import IngestPlan, recipe_of
 from trajpipe.pipeline.store_plan import StorePlan
 from trajpipe.pipeline.store_planning import family_of, store_plan
@@ -298,6 +299,16 @@ class Project:
             options=export_lerobot.options_of(dataset.export, dataset.task),
             fps=dataset.export.fps,
             failed=failed,
+            chain=lambda: self._chain(name, inputs),
+        )
+
+    def _chain(self, name: str, inputs: tuple[Path, ...]) -> ChainPlan:
+        """All stages of a dataset, for its certificate."""
+        return ChainPlan(
+            dataset=name,
+            recordings={self.demos_path(r): r.path for r in self.recordings(name)},
+            inputs=inputs,
+            stores=tuple(p for p in self.store_plans(name) if p.inputs and p.target.is_file()),
         )
 
     def require_distinct_outputs(self, datasets: Sequence[str]) -> None:
