@@ -9,13 +9,18 @@ from typing import Any
 
 import dagster as dg
 
+from trajpipe.defs.automation import automation_sensor
 from trajpipe.defs.demos import demos_stage
-from trajpipe.defs.jobs import dataset_jobs, scan_job
+from trajpipe.defs.hub import hub_asset, push_job
+from trajpipe.defs.jobs import build_job_name, dataset_jobs, demos_job_name, scan_job
 from trajpipe.defs.lerobot import lerobot_stage
 from trajpipe.defs.raw import raw_asset
 from trajpipe.defs.resources import ProjectResource
+from trajpipe.defs.schedules import schedules
+from trajpipe.defs.sensors import folder_sensor, run_failures
 from trajpipe.defs.stage import stage_asset
 from trajpipe.defs.store import store_stage
+from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.project import Project, default_catalogue
 
 
@@ -38,10 +43,19 @@ def build_defs(
     path = (catalogue or default_catalogue()).absolute()
     datasets = list(Project.open(path, data_root).catalogue.datasets.values())
     stages = [stage for d in datasets for stage in (demos_stage(d), store_stage(d), lerobot_stage(d))]
+    jobs = {job.name: job for job in dataset_jobs(datasets)}
+    published = [asset for d in datasets if (asset := hub_asset(d)) is not None]
     resource = ProjectResource(catalogue=str(path), data_root=str(data_root.absolute()) if data_root else "")
     return dg.Definitions(
-        assets=[*(raw_asset(d) for d in datasets), *(stage_asset(stage) for stage in stages)],
-        jobs=[scan_job, *dataset_jobs(datasets)],
+        assets=[*(raw_asset(d) for d in datasets), *(stage_asset(stage) for stage in stages), *published],
+        jobs=[scan_job, *jobs.values(), *(push_job(d) for d in datasets if d.hub is not None)],
+        schedules=schedules(datasets, jobs),
+        sensors=[*(folder_sensor(d, _own(d, jobs)) for d in datasets), automation_sensor(), run_failures],
         resources={"project": resource, **(overrides or {})},
         executor=dg.in_process_executor,
     )
+
+
+def _own(dataset: DatasetConfig, jobs: Mapping[str, Any]) -> list[Any]:
+    """The two jobs of a dataset."""
+    return [jobs[demos_job_name(dataset.name)], jobs[build_job_name(dataset.name)]]

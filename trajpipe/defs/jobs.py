@@ -1,6 +1,6 @@
 """Jobs: scan for recordings; per dataset, ingest one recording, or build its store and export.
 
-What is not here: schedules and sensors.
+What is not here: what starts them by itself, see `sensors.py`, `schedules.py`, `automation.py`.
 """
 
 from collections.abc import Iterable
@@ -43,6 +43,16 @@ def scan_job() -> None:
     scan_recordings()
 
 
+def demos_job_name(dataset: str) -> str:
+    """`<dataset>_demos`: ingests one recording."""
+    return f"{dataset}_demos"
+
+
+def build_job_name(dataset: str) -> str:
+    """`<dataset>_build`: builds the store and exports it."""
+    return f"{dataset}_build"
+
+
 def dataset_jobs(datasets: Iterable[DatasetConfig]) -> list[Any]:
     """`<dataset>_demos` (one recording a run) and `<dataset>_build` (store and export) of each dataset.
 
@@ -55,12 +65,12 @@ def dataset_jobs(datasets: Iterable[DatasetConfig]) -> list[Any]:
         )
         jobs += [
             dg.define_asset_job(
-                f"{dataset.name}_demos",
+                demos_job_name(dataset.name),
                 dg.AssetSelection.assets(demos),
                 description=f"Ingest recordings of {dataset.name}: one run for each, into L2.",
             ),
             dg.define_asset_job(
-                f"{dataset.name}_build",
+                build_job_name(dataset.name),
                 dg.AssetSelection.assets(store, lerobot),
                 description=f"Build the store of {dataset.name} from what passed, and export it.",
             ),

@@ -7,6 +7,7 @@ import dagster as dg
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core.names import Stage
+from trajpipe.defs.automation import on_new_store
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.stage import StageDefinition
 from trajpipe.export.options import EXPORT_CODE
@@ -43,4 +44,5 @@ def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
         code_version=EXPORT_CODE,
         build=build,
         check=check,
+        automation=on_new_store(),
     )

@@ -1,6 +1,6 @@
 """Scanning: partitions for new recordings, an event with the SHA-256 for each new or changed one.
 
-What is not here: when to scan. The job of `jobs.py` does it on request.
+What is not here: when to scan. The job of `jobs.py` does it on request, a schedule when it is due.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from trajpipe.core.provenance import size_of
 from trajpipe.defs.partitions import asset_key, recordings_partitions
 from trajpipe.pipeline.ingest import recording_sha256
 from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.raw_hub import fetch_raw
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
 
@@ -61,10 +62,11 @@ def scan(instance: dg.DagsterInstance, project: Project, dataset: str) -> Scan:
         project: The project.
         dataset: Dataset name.
     """
+    fetch_raw(project, dataset)
     out, key = Scan(dataset), asset_key(dataset, Stage.RAW)
     partitions = recordings_partitions(dataset).name
     known = set(instance.get_dynamic_partitions(str(partitions)))
-    versions = _versions(instance, key)
+    versions = data_versions(instance, key)
     present = {recording.key: recording for recording in project.recordings(dataset)}
     for name, recording in present.items():
         try:
@@ -88,7 +90,7 @@ def scan(instance: dg.DagsterInstance, project: Project, dataset: str) -> Scan:
     return out
 
 
-def _versions(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str]:
+def data_versions(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, str]:
     """Partition key → data version of its latest event."""
     latest = instance.event_log_storage.get_latest_storage_id_by_partition(
         key, dg.DagsterEventType.ASSET_MATERIALIZATION

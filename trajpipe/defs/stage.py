@@ -50,6 +50,7 @@ class StageDefinition:
         build: (project, partition key, force) → result; the key is "" without partitions.
         check: (project, partition key) → report of the output on disk.
         partitions: None for a stage of the whole dataset.
+        automation: When it runs by itself; None = it is asked for.
     """
 
     dataset: DatasetConfig
@@ -61,6 +62,7 @@ class StageDefinition:
     build: Callable[[Project, str, bool], StageResult]
     check: Callable[[Project, str], CheckReport]
     partitions: dg.PartitionsDefinition | None = None
+    automation: dg.AutomationCondition[Any] | None = None
 
     @property
     def key(self) -> dg.AssetKey:
@@ -79,6 +81,7 @@ class StageDefinition:
             code_version=self.code_version,
             metadata={"license": self.dataset.license} if self.dataset.license else {},
             partitions_def=self.partitions,
+            automation_condition=self.automation,
         )
 
 

@@ -7,6 +7,7 @@ import dagster as dg
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core.names import Stage
+from trajpipe.defs.automation import on_new_l2
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.stage import StageDefinition
 from trajpipe.pipeline import build_store
@@ -44,4 +45,5 @@ def store_stage(dataset: DatasetConfig) -> StageDefinition:
         code_version=build_store.CODE,
         build=build,
         check=check,
+        automation=on_new_l2(),
     )

@@ -28,6 +28,7 @@ data/demos/
 data/stores/
 data/lerobot/
 data/reports/
+data/.trajpipe/
 reports/
 # the Dagster instance
 .dagster/

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ datasets:
       - {kind: robomimic, glob: [raw/teleop_*.hdf5, raw/old/*.hdf5], tag: teleop}
   stack:
     raw: [{glob: raw/stack/*.hdf5}]
+    schedule: {cron: "0 3 * * *", timezone: Europe/Berlin, enabled: true}
 """
 
 
@@ -70,10 +72,14 @@ def _shape(defs: dg.Definitions) -> dict[str, Any]:
     return {
         "assets": assets,
         "jobs": sorted(job.name for job in repository.get_all_jobs() if not job.name.startswith("__")),
-        "schedules": sorted(schedule.name for schedule in repository.schedule_defs),
-        "sensors": sorted(sensor.name for sensor in repository.sensor_defs),
+        "schedules": {s.name: s.default_status.value for s in _by_name(repository.schedule_defs)},
+        "sensors": {sensor.name: sensor.default_status.value for sensor in _by_name(repository.sensor_defs)},
         "resources": sorted(repository.get_top_level_resources()),
     }
+
+
+def _by_name(found: Iterable[Any]) -> list[Any]:
+    return sorted(found, key=lambda one: str(one.name))
 
 
 def test_the_shape_is_the_recorded_one(defs: dg.Definitions) -> None:

@@ -1,0 +1,153 @@
+"""Sensors: one per dataset that watches its folder, one for all that tells of failed runs.
+
+The folder sensor is on by default: it is what makes the pipeline run by itself, and it starts nothing when
+nothing changed. The failure sensor is off by default: it talks to somebody else's server.
+What is not here: what changed in a folder, see `trajpipe.pipeline.watched_folder`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import dagster as dg
+
+from trajpipe.core import jsontext
+from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.names import Stage
+from trajpipe.core.provenance import size_of
+from trajpipe.defs.failure_hook import failure_hook
+from trajpipe.defs.jobs import build_job_name, demos_job_name
+from trajpipe.defs.partitions import asset_key, recordings_partitions
+from trajpipe.defs.resources import ProjectResource
+from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
+from trajpipe.pipeline import watched_folder
+from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.raw_hub import fetch_raw
+from trajpipe.pipeline.watched_folder import Changes, Seen
+
+INTERVAL_S: Final = 30
+
+
+def folder_sensor(dataset: DatasetConfig, jobs: list[Any]) -> dg.SensorDefinition:
+    """The sensor of a dataset's folder.
+
+    A new or changed recording gets its partition, an event with its SHA-256 and a run of `<dataset>_demos`.
+    After a removal, or a return, `<dataset>_build` builds the store anew. A file still being written waits.
+
+    Args:
+        dataset: The dataset.
+        jobs: Its two jobs, demos and build.
+    """
+
+    @dg.sensor(
+        name=f"{dataset.name}_folder",
+        jobs=jobs,
+        minimum_interval_seconds=INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Ingests new and changed recordings of {dataset.name}, and builds anew after removals.",
+    )
+    def watch(context: dg.SensorEvaluationContext, project: ProjectResource) -> dg.SensorResult:
+        try:
+            return _tick(context, project.open(), dataset.name)
+        except TrajpipeError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+
+    return watch
+
+
+def _tick(context: dg.SensorEvaluationContext, project: Project, name: str) -> dg.SensorResult:
+    fetch_raw(project, name)
+    kept = _Kept.of(context.cursor)
+    state = watched_folder.load(project.root, name, kept.digest) if kept.digest else None
+    known = state is not None
+    changes = watched_folder.look(project, name, state if state is not None else _of_events(context, name))
+    digest = watched_folder.save(project.root, name, changes.state)
+    watched_folder.forget_others(project.root, name, {digest, kept.digest})
+    context.log.info("%s: %s", name, changes.summary())
+    for key, why in changes.unreadable.items():
+        context.log.warning("%s/%s: %s", name, key, why)
+    if digest == kept.digest and known:
+        return dg.SensorResult(skip_reason=changes.summary())
+    tick = kept.tick + 1
+    requests = list(_requests(name, changes, tick))
+    partitions = recordings_partitions(name)
+    fresh = [k for k in changes.state if changes.state[k].sha256]
+    old = set(context.instance.get_dynamic_partitions(str(partitions.name)))
+    added = [key for key in fresh if key not in old]
+    return dg.SensorResult(
+        run_requests=requests,
+        asset_events=list(_events(project, name, changes)),
+        dynamic_partitions_requests=[partitions.build_add_request(added)] if added else [],
+        cursor=jsontext.dumps({"digest": digest, "tick": tick}),
+        skip_reason=None if requests else changes.summary(),
+    )
+
+
+class _Kept:
+    """The cursor: the digest of the state that Dagster took, and how many ticks changed it.
+
+    The number makes run keys of a content that comes back (A, B, A) differ, and gives the same ones when a
+    tick is evaluated again since its result was lost.
+    """
+
+    def __init__(self, digest: str, tick: int) -> None:
+        self.digest, self.tick = digest, tick
+
+    @classmethod
+    def of(cls, cursor: str | None) -> "_Kept":
+        try:
+            value = jsontext.loads(cursor or "{}")
+            return cls(str(value.get("digest", "")), int(value.get("tick", 0)))
+        except (TrajpipeError, AttributeError, TypeError, ValueError):
+            return cls("", 0)
+
+
+def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder.State:
+    """The state as the instance's events tell it, when its file is gone: same content gives no new event."""
+    versions = data_versions(context.instance, asset_key(name, Stage.RAW))
+    return {key: Seen((), sha256) for key, sha256 in versions.items() if sha256}
+
+
+def _requests(name: str, changes: Changes, tick: int) -> Iterator[dg.RunRequest]:
+    for key in (*changes.added, *changes.changed):
+        yield dg.RunRequest(
+            run_key=f"{name}/{key}:{changes.state[key].sha256}:{tick}",
+            job_name=demos_job_name(name),
+            partition_key=key,
+        )
+    if changes.removed or changes.returned:
+        yield dg.RunRequest(run_key=f"{name}:build:{tick}", job_name=build_job_name(name))
+
+
+def _events(project: Project, name: str, changes: Changes) -> Iterator[dg.AssetMaterialization]:
+    recordings = {r.key: r for r in project.recordings(name)}
+    for key in (*changes.added, *changes.changed):
+        recording = recordings[key]
+        yield dg.AssetMaterialization(
+            asset_key(name, Stage.RAW),
+            partition=key,
+            metadata={
+                "path": dg.MetadataValue.path(recording.path),
+                "bytes": dg.MetadataValue.int(size_of(recording.path)),
+                "kind": dg.MetadataValue.text(recording.entry.kind),
+            },
+            tags={DATA_VERSION_TAG: changes.state[key].sha256},
+        )
+
+
+@dg.run_failure_sensor(
+    name="run_failures",
+    default_status=dg.DefaultSensorStatus.STOPPED,
+    description="Tells the hook of a failed run; see docs/operations.md. Off until switched on.",
+)
+def run_failures(context: dg.RunFailureSensorContext) -> None:
+    """Tell the hook, named by the environment, that a run failed."""
+    run = context.dagster_run
+    failure_hook()(
+        {
+            "run_id": run.run_id,
+            "job": run.job_name,
+            "partition": run.tags.get("dagster/partition", ""),
+            "error": context.failure_event.message or "",
+        }
+    )

@@ -1,0 +1,210 @@
+"""What runs by itself downstream, evaluated on a real instance as the daemon does; and the schedules.
+
+What is not here: ingesting, see `test_sensors`.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+from dagster._core.test_utils import create_run_for_test
+
+from trajpipe.checks import registry
+from trajpipe.checks.registry import Check, Subject
+from trajpipe.core.findings import Finding, Severity
+from trajpipe.defs import build_defs
+from trajpipe.defs.resources import ProjectResource
+from trajpipe.testing import write_recording
+from trajpipe_tests.defs.conftest import BROKEN, CATALOGUE, GOOD, Runner
+
+DEMOS, STORE, LEROBOT = (dg.AssetKey(["lift", stage]) for stage in ("demos", "store", "lerobot"))
+
+
+LEAN: dict[str, Any] = {"episodes": 1, "rows": (4, 6), "cameras": ()}
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Path:
+    """The project's catalogue over recordings without pictures: what is built here is not looked at."""
+    for number, key in enumerate(GOOD):
+        write_recording("isaaclab", tmp_path / f"data/raw/{key}.hdf5", seed=number, **LEAN)
+    (tmp_path / f"data/raw/{BROKEN}.hdf5").write_bytes(b"this is not HDF5")
+    (tmp_path / "data/datasets.yaml").write_text(CATALOGUE)
+    return tmp_path / "data/datasets.yaml"
+
+
+class Automation:
+    """Evaluates all automation conditions tick by tick."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.cursor: Any = None
+        self.tick()  # what is there when automation begins is no change
+
+    def tick(self) -> set[str]:
+        """Stages that one evaluation asks for."""
+        result = dg.evaluate_automation_conditions(self.runner.defs, self.runner.instance, cursor=self.cursor)
+        self.cursor = result.cursor
+        return {key.path[1] for key in (DEMOS, STORE, LEROBOT) if result.get_num_requested(key)}
+
+    def build(self, stage: str) -> bool:
+        """Materialize the store or the export alone, as a request does."""
+        job = self.runner.defs.resolve_implicit_global_asset_job_def()
+        key = dg.AssetKey(["lift", stage])
+        return job.execute_in_process(
+            instance=self.runner.instance, asset_selection=[key], raise_on_error=False
+        ).success
+
+
+@pytest.fixture
+def automation(runner: Runner) -> Automation:
+    """Automation over the project, its partitions known."""
+    runner.run("scan_job")
+    return Automation(runner)
+
+
+@pytest.fixture
+def failing_store() -> Iterator[list[Severity]]:
+    """A blocking rule of stores that finds what the list holds."""
+    found: list[Severity] = []
+
+    def rule(subject: Subject) -> list[Finding]:
+        return [Finding("as-told", severity, "as told") for severity in found]
+
+    registry._REGISTRY[("store", "as-told")] = Check("as-told", "store", "As told", rule, blocking=True)
+    yield found
+    del registry._REGISTRY[("store", "as-told")]
+
+
+def test_new_l2_builds_the_store_then_the_export_although_one_recording_is_broken(
+    automation: Automation,
+) -> None:
+    assert automation.tick() == set()
+    for key in (*GOOD, BROKEN):
+        automation.runner.run("lift_demos", key)
+    assert automation.tick() == {"store"}
+    assert automation.build("store")
+    assert automation.tick() == {"lerobot"}
+    assert automation.build("lerobot")
+    assert automation.tick() == set()
+
+
+def test_an_unchanged_data_version_asks_for_nothing(automation: Automation) -> None:
+    for key in GOOD:
+        automation.runner.run("lift_demos", key)
+    automation.tick()
+    assert automation.build("store")
+    automation.tick()
+    assert automation.build("lerobot")
+    automation.tick()
+    assert automation.runner.run("lift_demos", GOOD[0]).success  # unchanged, skipped
+    assert automation.runner.run("lift_demos", GOOD[1], force=True).success  # the same bytes
+    assert automation.tick() == set()
+    path = automation.runner.root / f"raw/{GOOD[1]}.hdf5"
+    write_recording(
+        "isaaclab", path, episodes=2, rows=(12, 16), seed=50, image_size=64, cameras=("table_cam",)
+    )
+    assert automation.runner.run("lift_demos", GOOD[1]).success
+    assert automation.tick() == {"store"}
+
+
+def test_a_failed_blocking_check_of_the_store_stops_the_export(
+    automation: Automation, failing_store: list[Severity]
+) -> None:
+    runner = automation.runner = Runner(automation.runner.root / "datasets.yaml", automation.runner.instance)
+    runner.run("lift_demos", GOOD[0])
+    automation.tick()
+    failing_store.append(Severity.ERROR)
+    assert not automation.build("store")
+    assert automation.tick() == set()
+    failing_store.clear()
+    assert automation.build("store")
+    assert automation.tick() == {"lerobot"}
+
+
+def test_a_store_waits_while_a_recording_is_being_ingested(automation: Automation) -> None:
+    instance = automation.runner.instance
+    automation.runner.run("lift_demos", GOOD[0])
+    run = create_run_for_test(
+        instance,
+        job_name="lift_demos",
+        tags={"dagster/partition": GOOD[1]},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    planned = AssetMaterializationPlannedData(DEMOS, partition=GOOD[1])
+    event = DagsterEvent.build_asset_materialization_planned_event("lift_demos", "lift__demos", planned)
+    instance.report_dagster_event(event, run.run_id)
+    assert automation.tick() == set()
+    instance.report_run_failed(run)
+    assert automation.tick() == {"store"}
+
+
+# --- schedules ---
+
+
+def _schedule(catalogue: Path, instance: dg.DagsterInstance, name: str, hour: int = 3) -> list[Any]:
+    """Run requests, or nothing, of one evaluation of a schedule."""
+    defs = build_defs(catalogue=catalogue)
+    context = dg.build_schedule_context(
+        instance,
+        scheduled_execution_time=datetime(2026, 5, 1, hour, tzinfo=UTC),
+        repository_def=defs.get_repository_def(),
+        resources={"project": ProjectResource(catalogue=str(catalogue))},
+    )
+    result = defs.get_schedule_def(name).evaluate_tick(context)
+    return list(result.run_requests or ())
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """A real instance on disk: a schedule opens its own."""
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as one:
+        yield one
+
+
+@pytest.fixture
+def scheduled(catalogue: Path) -> Path:
+    """The project's catalogue with a schedule."""
+    line = '    schedule: {cron: "0 3 * * *", timezone: Europe/Berlin}\n    task: '
+    catalogue.write_text(CATALOGUE.replace("    task: ", line))
+    return catalogue
+
+
+def test_a_sweep_asks_for_what_is_not_current_and_skips_the_rest(
+    scheduled: Path, on_disk: dg.DagsterInstance
+) -> None:
+    instance = on_disk
+    runner = Runner(scheduled, instance)
+    first = _schedule(scheduled, instance, "lift_sweep")
+    assert [r.partition_key for r in first] == [*GOOD, BROKEN]
+    assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
+    assert _schedule(scheduled, instance, "lift_rebuild") == []
+    for key in (*GOOD, BROKEN):
+        runner.run("lift_demos", key)
+    assert [r.partition_key for r in _schedule(scheduled, instance, "lift_sweep")] == [BROKEN]
+    assert len(_schedule(scheduled, instance, "lift_rebuild")) == 1
+    assert runner.run("lift_build").success
+    assert _schedule(scheduled, instance, "lift_rebuild") == []
+    (scheduled.parent / f"raw/{GOOD[0]}.hdf5").write_bytes(b"changed")
+    swept = _schedule(scheduled, instance, "lift_sweep", hour=4)
+    assert [r.partition_key for r in swept] == [GOOD[0], BROKEN]
+    assert _schedule(scheduled, instance, "lift_rebuild") == []
+    assert {r.run_key for r in swept} & {r.run_key for r in first} == set()
+
+
+def test_a_schedule_is_off_unless_the_catalogue_switches_it_on(scheduled: Path) -> None:
+    for text, status in (("", "STOPPED"), (", enabled: true", "RUNNING")):
+        scheduled.write_text(scheduled.read_text().replace("Berlin}", f"Berlin{text}}}"))
+        found = build_defs(catalogue=scheduled).get_repository_def().schedule_defs
+        assert {s.name: s.default_status.value for s in found} == dict.fromkeys(
+            ("lift_sweep", "lift_rebuild"), status
+        )
+        assert {s.execution_timezone for s in found} == {"Europe/Berlin"}
+
+
+def test_without_a_schedule_in_the_catalogue_there_is_none(runner: Runner) -> None:
+    assert list(runner.defs.get_repository_def().schedule_defs) == []

@@ -1,0 +1,221 @@
+"""The folder sensor's ticks on a real instance: new, changed, unchanged, removed, half-written, broken.
+
+What is not here: what a look finds in itself, see `trajpipe_tests.pipeline.test_watched_folder`.
+"""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from trajpipe.core import provenance
+from trajpipe.defs.resources import ProjectResource
+from trajpipe.defs.scan import DATA_VERSION_TAG
+from trajpipe.pipeline import watched_folder
+from trajpipe.testing import write_recording
+from trajpipe_tests.defs.conftest import BROKEN, GOOD, Runner
+
+RAW, DEMOS = dg.AssetKey(["lift", "raw"]), dg.AssetKey(["lift", "demos"])
+Asked = list[tuple[str, str | None]]
+
+
+def settle(path: Path) -> None:
+    """Make a file look as if nobody had written to it for a minute."""
+    then = time.time_ns() - 60_000_000_000
+    os.utime(path, ns=(then, then))
+
+
+class Ticks:
+    """Evaluates the sensor as the daemon does, and takes what it returns."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner, self.cursor = runner, ""
+        self.taken: set[str] = set()
+        self.sensor = runner.defs.get_sensor_def("lift_folder")
+        self.repository = runner.defs.get_repository_def()
+
+    def evaluate(self) -> dg.SensorResult:
+        """One evaluation, nothing taken."""
+        resource = ProjectResource(catalogue=str(self.runner.root / "datasets.yaml"))
+        context = dg.build_sensor_context(
+            self.runner.instance,
+            cursor=self.cursor or None,
+            repository_def=self.repository,
+            resources={"project": resource},
+        )
+        result = self.sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    def take(self, result: dg.SensorResult) -> Asked:
+        """Take a result: partitions, events, cursor; returns the runs that Dagster would launch."""
+        for request in result.dynamic_partitions_requests or ():
+            assert isinstance(request, dg.AddDynamicPartitionsRequest)
+            self.runner.instance.add_dynamic_partitions(
+                request.partitions_def_name, list(request.partition_keys)
+            )
+        for event in result.asset_events:
+            assert isinstance(event, dg.AssetMaterialization)
+            self.runner.instance.report_runless_asset_event(event)
+        self.cursor = result.cursor or self.cursor
+        asked: Asked = []
+        for run in result.run_requests or ():
+            assert run.run_key is not None
+            if run.run_key not in self.taken:
+                self.taken.add(run.run_key)
+                asked.append((str(run.job_name), run.partition_key))
+        return asked
+
+    def tick(self) -> Asked:
+        """One tick: evaluate and take."""
+        return self.take(self.evaluate())
+
+    def events(self) -> list[tuple[str | None, str]]:
+        """(partition, data version) of the raw asset's events, oldest first."""
+        records = self.runner.instance.fetch_materializations(RAW, limit=100).records
+        found = [r.asset_materialization for r in reversed(records)]
+        return [(e.partition, (e.tags or {})[DATA_VERSION_TAG]) for e in found if e is not None]
+
+
+@pytest.fixture
+def ticks(runner: Runner) -> Ticks:
+    """Ticks over the project, whose files are settled."""
+    for path in (runner.root / "raw").iterdir():
+        settle(path)
+    return Ticks(runner)
+
+
+def test_the_life_of_recordings_from_new_to_broken(ticks: Ticks) -> None:
+    raw, instance = ticks.runner.root / "raw", ticks.runner.instance
+    asked = ticks.tick()  # new
+    assert asked == [("lift_demos", key) for key in (*GOOD, BROKEN)]
+    assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
+    assert [e[0] for e in ticks.events()] == [*GOOD, BROKEN]
+    assert ticks.events()[0][1] == provenance.sha256_file(raw / "scripted_0.hdf5")
+
+    cursor = ticks.cursor
+    assert ticks.tick() == []  # unchanged
+    assert (ticks.cursor, len(ticks.events())) == (cursor, 3)
+
+    write_recording("isaaclab", raw / "scripted_1.hdf5", episodes=2, rows=(12, 16), seed=77, cameras=())
+    settle(raw / "scripted_1.hdf5")
+    assert ticks.tick() == [("lift_demos", "scripted_1")]  # changed
+    assert ticks.events()[-1] == ("scripted_1", provenance.sha256_file(raw / "scripted_1.hdf5"))
+    assert ticks.tick() == []
+
+    settled = raw / "scripted_0.hdf5"
+    os.utime(settled, ns=(settled.stat().st_atime_ns, settled.stat().st_mtime_ns - 1))
+    assert ticks.tick() == []  # touched: hashed again, the same
+    assert len(ticks.events()) == 4
+
+    kept = (raw / "scripted_0.hdf5").read_bytes()
+    (raw / "scripted_0.hdf5").unlink()
+    assert ticks.tick() == [("lift_build", None)]  # removed
+    assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
+    assert ticks.tick() == []
+
+    (raw / "scripted_0.hdf5").write_bytes(kept[: len(kept) // 2])
+    assert ticks.tick() == []  # half-written: it was touched just now
+    assert len(ticks.events()) == 4
+    (raw / "scripted_0.hdf5").write_bytes(kept)
+    assert ticks.tick() == []  # it moved since the last look
+    assert ticks.tick() == [("lift_build", None)]  # it is back as it was
+    assert len(ticks.events()) == 4
+
+    (raw / "scripted_0.hdf5").write_bytes(b"broken")
+    settle(raw / "scripted_0.hdf5")
+    assert ticks.tick() == [("lift_demos", "scripted_0")]  # broken: its own run will be red
+    assert not ticks.runner.run("lift_demos", "scripted_0").success
+
+
+def test_a_file_that_a_writer_holds_waits_until_it_lets_go(ticks: Ticks) -> None:
+    path = ticks.runner.root / "raw/scripted_5.hdf5"
+    path.write_bytes((ticks.runner.root / "raw/scripted_0.hdf5").read_bytes())
+    settle(path)
+    with path.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as HDF5 does
+        assert ("lift_demos", "scripted_5") not in ticks.tick()
+        assert ticks.tick() == []
+        assert "scripted_5" not in ticks.runner.instance.get_dynamic_partitions("lift_recordings")
+    assert ticks.tick() == [("lift_demos", "scripted_5")]
+
+
+def test_content_that_comes_back_is_ingested_again(ticks: Ticks) -> None:
+    ticks.tick()
+    path = ticks.runner.root / "raw/scripted_0.hdf5"
+    first = path.read_bytes()
+    for content in (b"other", first, b"other", first):
+        path.write_bytes(content)
+        settle(path)
+        assert ticks.tick() == [("lift_demos", "scripted_0")]
+    assert len(ticks.events()) == 7
+
+
+def test_a_tick_whose_result_was_lost_is_evaluated_again_with_the_same_run_keys(ticks: Ticks) -> None:
+    lost = ticks.evaluate()
+    again = ticks.evaluate()
+    keys = [[r.run_key for r in result.run_requests or ()] for result in (lost, again)]
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == 3
+    ticks.take(again)
+    assert ticks.tick() == []
+    (ticks.runner.root / "raw/scripted_1.hdf5").write_bytes(b"changed")
+    settle(ticks.runner.root / "raw/scripted_1.hdf5")
+    ticks.evaluate()  # lost as well
+    assert ticks.tick() == [("lift_demos", "scripted_1")]
+
+
+def test_run_keys_hold_the_hash(ticks: Ticks) -> None:
+    keys = [str(r.run_key) for r in ticks.evaluate().run_requests or ()]
+    for name, key in zip((*GOOD, BROKEN), keys, strict=True):
+        assert provenance.sha256_file(ticks.runner.root / f"raw/{name}.hdf5") in key
+
+
+def test_the_cursor_is_small_and_the_state_lies_beside_the_data(ticks: Ticks) -> None:
+    ticks.tick()
+    assert len(ticks.cursor) < 120
+    (state,) = (ticks.runner.root / ".trajpipe").iterdir()
+    assert state.name.split(".")[2] in ticks.cursor
+    for _ in range(3):
+        (ticks.runner.root / "raw/scripted_1.hdf5").write_bytes(os.urandom(8))
+        settle(ticks.runner.root / "raw/scripted_1.hdf5")
+        ticks.tick()
+    assert len(list((ticks.runner.root / ".trajpipe").iterdir())) <= 2
+
+
+def test_a_lost_state_gives_no_event_and_no_run_for_what_the_instance_knows(ticks: Ticks) -> None:
+    ticks.tick()
+    for path in (ticks.runner.root / ".trajpipe").iterdir():
+        path.unlink()
+    (ticks.runner.root / "raw/scripted_1.hdf5").write_bytes(b"changed meanwhile")
+    settle(ticks.runner.root / "raw/scripted_1.hdf5")
+    assert ticks.tick() == [("lift_demos", "scripted_1")]
+    ticks.cursor = "not ours"
+    assert ticks.tick() == []
+    assert len(ticks.events()) == 4
+
+
+def test_a_catalogue_that_breaks_says_so_in_the_tick(ticks: Ticks) -> None:
+    (ticks.runner.root / "datasets.yaml").write_text("version: 1\ndatasets: {lift: {raws: []}}")
+    with pytest.raises(Exception, match="the catalogue has"):
+        ticks.evaluate()
+
+
+def test_the_time_of_a_tick_is_bounded(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched_folder.look, "__kwdefaults__", {"settle_s": 5.0, "budget_s": -1.0})
+    assert ticks.tick() == []
+    monkeypatch.undo()
+    assert len(ticks.tick()) == 3
+
+
+def test_what_runs_by_itself_is_on_and_what_talks_to_others_is_off(runner: Runner) -> None:
+    running = dg.DefaultSensorStatus.RUNNING
+    status = {s.name: s.default_status for s in runner.defs.get_repository_def().sensor_defs}
+    assert status == {
+        "lift_folder": running,
+        "automation": running,
+        "run_failures": dg.DefaultSensorStatus.STOPPED,
+    }
