@@ -150,7 +150,7 @@ def test_the_kind_follows_a_file_that_is_replaced(tmp_path: Path) -> None:
 
 
 def test_the_registry_names_its_kinds() -> None:
-    assert list(base.sources()) == ["isaaclab", "libero", "robomimic", "robosuite"]
+    assert list(base.sources()) == ["isaaclab", "lafan", "lerobot", "libero", "robomimic", "robosuite"]
     assert base.source("libero").title.startswith("LIBERO")
     with pytest.raises(MissingNameError, match="isaaclab, lafan, lerobot, libero, robomimic, robosuite"):
         base.source("rosbag")
