@@ -12,6 +12,7 @@ import dagster as dg
 from trajpipe.core.findings import Findings
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
+from trajpipe.defs.certificate import certificate_metadata
 from trajpipe.defs.schema import column_schema
 from trajpipe.pipeline.results import StageResult
 from trajpipe.report.motion import motion_pictures
@@ -40,6 +41,8 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
     metadata |= {name: value for name, value in facts.items() if isinstance(value, (int, float, str))}
     if isinstance(facts.get("rows"), int):
         metadata["dagster/row_count"] = metadata.pop("rows")
+    if result.stage is Stage.LEROBOT:
+        metadata |= certificate_metadata(result.path)
     metadata["ledger"] = ledger_table(ledger)
     if ledger.rejected:
         metadata["rejected"] = rejected_table(ledger)

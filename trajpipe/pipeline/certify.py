@@ -118,9 +118,16 @@ def _are_frames(plan: StorePlan, paths: tuple[str, ...] | list[str]) -> bool:
         return all(p in first.columns and len(first.columns[p].shape) == 4 for p in paths)
 
 
-def certify(plan: ChainPlan, target: Path) -> tuple[CheckReport, Chain]:
-    """Run the certificate's rules on an export."""
+def certify(plan: ChainPlan, target: Path, bound_db: float | None = None) -> tuple[CheckReport, Chain]:
+    """Run the certificate's rules on an export.
+
+    Args:
+        plan: What it is about.
+        target: The export.
+        bound_db: Least PSNR of a sampled frame; 30 when None.
+    """
     chain = chain_of(plan)
+    chain.bound_db = chain.bound_db if bound_db is None else bound_db
     return run_checks(Stage.LEROBOT, target, context={CONTEXT: chain}, select=RULES), chain
 
 
