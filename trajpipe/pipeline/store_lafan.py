@@ -47,10 +47,12 @@ class LafanLayout:
     Attributes:
         env_id: The plan's, else `unitree_g1_lafan1_50hz`.
         tasks: Empty: a clip's name becomes a task when its episode comes.
+        cameras: None.
         cap_attribute: Demo attribute that a cap per task counts by.
     """
 
     tasks: Sequence[str] = ()
+    cameras: Sequence[str] = ()
     cap_attribute: str = names.ATTR_TASK
 
     def __init__(self, plan: StorePlan, options: LafanOptions) -> None:
@@ -116,6 +118,11 @@ class LafanLayout:
             _term(episode, "obs/root_quat", 4, place),
             joint_pos[:, [own.index(j) for j in self._skeleton.joints]],
         )
+
+    @property
+    def cameras(self) -> Sequence[str]:
+        """A motion has none."""
+        return ()
 
     def side_tables(self) -> Mapping[str, Any]:
         """Default joint angles, seconds per row, clip names."""

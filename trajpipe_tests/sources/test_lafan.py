@@ -1,6 +1,6 @@
-"""Motion clips as a source: CSV in its forms, motion libraries, npz; joints by name, quaternions judged.
+"""Motion clips as a source: CSV in its forms, libraries, npz; joints by name, quaternions judged.
 
-What is not here: reading pickles safely (`core/test_pickles.py`) and the motion store (`motion/`, `pipeline/`).
+What is not here: reading pickles safely (`core/test_pickles.py`) and the motion store (`motion/`).
 """
 
 from __future__ import annotations
