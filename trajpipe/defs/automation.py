@@ -4,12 +4,13 @@ On by default: nothing is requested unless the data version of an input changed.
 (`trajpipe.defs.sensors`).
 """
 
+import os
 from typing import Any, Final
 
 import dagster as dg
 
 SENSOR: Final = "automation"
-INTERVAL_S: Final = 30
+INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
 
 
 def on_new_l2() -> dg.AutomationCondition[Any]:

@@ -5,6 +5,7 @@ nothing changed. The failure sensor is off by default: it talks to somebody else
 What is not here: what changed in a folder, see `trajpipe.pipeline.watched_folder`.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.raw_hub import fetch_raw
 from trajpipe.pipeline.watched_folder import Changes, Seen
 
-INTERVAL_S: Final = 30
+INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
 
 
 def folder_sensor(dataset: DatasetConfig, jobs: list[Any]) -> dg.SensorDefinition:

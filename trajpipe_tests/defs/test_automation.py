@@ -155,15 +155,9 @@ def _schedule(catalogue: Path, instance: dg.DagsterInstance, name: str, hour: in
         repository_def=defs.get_repository_def(),
         resources={"project": ProjectResource(catalogue=str(catalogue))},
     )
+    context._instance = instance  # one in memory has no address to be opened by
     result = defs.get_schedule_def(name).evaluate_tick(context)
     return list(result.run_requests or ())
-
-
-@pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """A real instance on disk: a schedule opens its own."""
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as one:
-        yield one
 
 
 @pytest.fixture
@@ -175,9 +169,8 @@ def scheduled(catalogue: Path) -> Path:
 
 
 def test_a_sweep_asks_for_what_is_not_current_and_skips_the_rest(
-    scheduled: Path, on_disk: dg.DagsterInstance
+    scheduled: Path, instance: dg.DagsterInstance
 ) -> None:
-    instance = on_disk
     runner = Runner(scheduled, instance)
     first = _schedule(scheduled, instance, "lift_sweep")
     assert [r.partition_key for r in first] == [*GOOD, BROKEN]
