@@ -47,12 +47,10 @@ class LafanLayout:
     Attributes:
         env_id: The plan's, else `unitree_g1_lafan1_50hz`.
         tasks: Empty: a clip's name becomes a task when its episode comes.
-        cameras: None.
         cap_attribute: Demo attribute that a cap per task counts by.
     """
 
     tasks: Sequence[str] = ()
-    cameras: Sequence[str] = ()
     cap_attribute: str = names.ATTR_TASK
 
     def __init__(self, plan: StorePlan, options: LafanOptions) -> None:
