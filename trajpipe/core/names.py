@@ -78,6 +78,8 @@ COLUMN_QPOS: Final = "qpos"
 SIDE_FIXTURE_NAMES: Final = "fixture_names"
 SIDE_FIXTURE_POS: Final = "fixture_pos"
 SIDE_FIXTURE_QUAT: Final = "fixture_quat"
+MANIFEST_FPS: Final = "fps"
+MANIFEST_CAMERAS: Final = "cameras"
 LIBERO_ENV_ID: Final = "libero_demos:"
 # a motion store (LAFAN1 on the G1)
 COLUMN_QVEL: Final = "qvel"

@@ -42,6 +42,7 @@ def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = si
         recipe,
         build=lambda temporary: write_store(plan, recipe, temporary, progress),
         check=lambda temporary: check_store(plan, temporary),
+        space=sum(path.stat().st_size for path in plan.inputs),
     )
     if not plan.inputs:
         why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
@@ -123,6 +124,8 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
             ledger.entries.append(_append_file(writer, path, layout, tables, plan, counts))
             progress("recordings", number, len(plan.inputs))
         rows = writer.n_rows
+        for key, value in _manifest_facts(plan, layout).items():
+            writer.set_extra(key, value)
         for name, table in {**tables.tables(), **layout.side_tables()}.items():
             writer.add_side_table(name, table)
     ledger.entries.extend(_departed(plan))
@@ -154,6 +157,21 @@ def _append_file(
             writer.end_episode()
         written = len(demos) - len(over)
     return entry(path.name, Stage.STORE.value, written, over)
+
+
+def _manifest_facts(plan: StorePlan, layout: StoreLayout) -> dict[str, str]:
+    """Manifest keys of our own: camera names, and the rate that all L2 files agree on."""
+    facts = {}
+    if layout.cameras:
+        cameras = [camera.removeprefix(f"{names.GROUP_OBS}/") for camera in layout.cameras]
+        facts[names.MANIFEST_CAMERAS] = ",".join(cameras)
+    rates = set()
+    for path in plan.inputs:
+        with DemosFile(path) as demos:
+            rates.add(demos.fps)
+    if len(rates) == 1 and None not in rates:
+        facts[names.MANIFEST_FPS] = str(rates.pop())
+    return facts
 
 
 def _departed(plan: StorePlan) -> list[LedgerEntry]:

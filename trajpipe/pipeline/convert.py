@@ -23,10 +23,12 @@ from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.merge import merge
 from trajpipe.demos.reader import DemosFile
 from trajpipe.demos.select import Filters
+from trajpipe.export.profiles import profile, profiles
 from trajpipe.hdf5.attributes import text
 from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
 from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
+from trajpipe.pipeline.convert_store import export_store, is_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
 from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
@@ -36,7 +38,6 @@ from trajpipe.sources.detection import LAFAN, LIBERO
 
 TO_DEMOS: Final = "demos"
 TO_STORE: Final = "store"
-TO_LEROBOT: Final = "lerobot-"
 LEROBOT_COLUMNS: Final = "lerobot"
 MERGE_CODE: Final = "merge-1"
 
@@ -87,8 +88,6 @@ class ConvertOptions:
 
 def targets() -> tuple[str, ...]:
     """What `--to` may say."""
-    from trajpipe.export.profiles import profiles
-
     return (TO_DEMOS, TO_STORE, *profiles())
 
 
@@ -130,6 +129,8 @@ def convert(
         return [_init_store(sources, destination, options)]
     sources = expanded(sources, options.kind)
     _require_usable(sources, destination, to)
+    if options.kind is None and any(is_store(s) for s in sources):
+        return [_from_store(sources, destination, to, options, progress)]
     if to == TO_DEMOS and (len(sources) == 1 or destination.suffix not in (".hdf5", ".h5")):
         folder = destination.is_dir() or destination.suffix not in (".hdf5", ".h5")
         return [_to_l2(s, _l2_name(s, destination, folder), options, progress) for s in sources]
@@ -268,11 +269,40 @@ def _build(
     if to == TO_STORE:
         plan = _store_plan(dataset, inputs, failures, destination, options)
         return build_store(plan, force=options.force, progress=progress)
-    keywords = {"version": to.removeprefix(TO_LEROBOT), "task": options.task or "", **options.export}
+    keywords = _export_keywords(to, options)
     return export_lerobot.export(
         export_lerobot.ExportPlan(
             dataset, tuple(inputs), destination, keywords, options.conventions.fps, dict(failures)
         ),
+        force=options.force,
+        progress=progress,
+    )
+
+
+def _export_keywords(to: str, options: ConvertOptions) -> dict[str, Any]:
+    """Keyword arguments of the export: the profile's settings, the task, what was asked for."""
+    return {**profile(to).settings, "task": options.task or "", **options.export}
+
+
+def _from_store(
+    sources: Sequence[Path], destination: Path, to: str, options: ConvertOptions, progress: Progress
+) -> StageResult:
+    """A store → LeRobot; a store is the end of the way to L2 and to stores.
+
+    Raises:
+        UsageError: several sources, or another target.
+    """
+    if len(sources) != 1 or to in (TO_DEMOS, TO_STORE):
+        raise UsageError(
+            "a store converts alone, and to LeRobot only",
+            got=f"{len(sources)} sources --to {to}",
+            expected="one store --to lerobot-v2.1",
+        )
+    return export_store(
+        sources[0],
+        destination,
+        _export_keywords(to, options),
+        fps=options.conventions.fps,
         force=options.force,
         progress=progress,
     )

@@ -131,6 +131,7 @@ def ingest(plan: IngestPlan, *, force: bool = False, progress: Progress = silent
         build=lambda temporary: write_demos(plan, recipe, temporary, progress),
         check=lambda temporary: check_demos(plan, temporary),
         extra={"raw_touch": touch},
+        space=provenance.size_of(plan.path),
     )
     return perform(job, force=force)
 

@@ -118,6 +118,7 @@ class Job:
         build: temporary path → `Made`; writes the output there.
         check: path → report; run on the temporary output before it is published.
         extra: Kept in the stamp (`raw_touch`, …).
+        space: Bytes that must be free before it is built; 0 = not known.
     """
 
     dataset: str
@@ -128,6 +129,7 @@ class Job:
     build: Callable[[Path], Made]
     check: Callable[[Path], CheckReport]
     extra: Mapping[str, Any] = field(default_factory=dict)
+    space: int = 0
 
 
 def perform(job: Job, *, force: bool = False, wait_s: float = 600.0) -> StageResult:
@@ -158,6 +160,7 @@ def perform(job: Job, *, force: bool = False, wait_s: float = 600.0) -> StageRes
 
 
 def _build(job: Job) -> StageResult:
+    atomic.require_space(job.target.parent, job.space, what=job.target.name)
     with atomic.named_temporary(job.target) as temporary:
         made = job.build(temporary)
         report = job.check(temporary)

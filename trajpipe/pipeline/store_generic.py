@@ -70,6 +70,12 @@ class GenericLayout:
         writer.append(names.COLUMN_TASK_INDEX, np.full((episode.length, 1), task, np.int32))
         writer.append(names.COLUMN_SUCCESS, np.full(episode.length, success, np.uint8))
 
+    @property
+    def cameras(self) -> Sequence[str]:
+        """Cameras of the `images` column, sorted by name."""
+        images = [c for c in self._columns if c.name == names.COLUMN_IMAGES]
+        return [p.removeprefix(f"{names.GROUP_OBS}/") for c in images for p in c.paths]
+
     def side_tables(self) -> Mapping[str, Any]:
         """None of its own."""
         return {}

@@ -37,6 +37,10 @@ class StoreLayout(Protocol):
             SchemaError: it does not fit; names file and demo.
         """
 
+    @property
+    def cameras(self) -> Sequence[str]:
+        """Names or L2 paths of the cameras of the `images` column, in order; empty when there is none."""
+
     def side_tables(self) -> Mapping[str, Any]:
         """Side tables of this layout, after all episodes."""
 

@@ -136,6 +136,11 @@ class LiberoLayout:
             for rows in _images(episode, self._size, place):
                 writer.append(names.COLUMN_IMAGES, rows)
 
+    @property
+    def cameras(self) -> Sequence[str]:
+        """Agentview and eye in hand, unless images are left out."""
+        return () if self._size is None else CAMERAS
+
     def side_tables(self) -> Mapping[str, Any]:
         """Each episode's fixture poses; NaN where an episode's scene has no such fixture."""
         if not self._fixtures:

@@ -201,3 +201,50 @@ def test_every_other_real_recording_comes_through_or_is_refused_with_the_reason(
             assert results[-1].error
     for name, expected in REAL.items():
         assert outcomes[name] == expected, outcomes
+
+
+def test_a_store_becomes_a_lerobot_folder_with_the_same_rows(recordings: list[Path], tmp_path: Path) -> None:
+    store = convert(recordings, tmp_path / "s.h5", "store")[-1]
+    direct = convert(recordings, tmp_path / "direct", "lerobot-v2.1")[-1]
+    (result,) = convert([store.path], tmp_path / "from_store", "lerobot-v2.1")
+    assert result.ok, result.error or [str(f) for f in result.checks.findings()]
+    assert result.facts["rows"] == store.facts["rows"] == direct.facts["rows"]
+    info, expected = (
+        json.loads((tmp_path / name / "meta" / "info.json").read_text()) for name in ("from_store", "direct")
+    )
+    assert info["fps"] == expected["fps"]
+    assert "observation.images.front" in info["features"]
+    episodes = [
+        json.loads(line)
+        for line in (tmp_path / "from_store" / "meta" / "episodes.jsonl").read_text().splitlines()
+    ]
+    assert [e["source"] for e in episodes] == ["teleop"] * 4
+    assert episodes[2]["source_file"] == recordings[1].name
+    again = convert([store.path], tmp_path / "from_store", "lerobot-v2.1")[0]
+    assert again.status is Status.UNCHANGED
+
+
+def test_a_store_converts_alone_and_to_lerobot_only(recordings: list[Path], tmp_path: Path) -> None:
+    store = convert(recordings[:1], tmp_path / "s.h5", "store")[-1].path
+    for sources, to in (([store], "demos"), ([store], "store"), ([store, recordings[1]], "lerobot-v2.1")):
+        with pytest.raises(UsageError, match="converts alone, and to LeRobot only"):
+            convert(sources, tmp_path / "out", to)
+
+
+def test_a_store_without_a_rate_needs_one(tmp_path: Path) -> None:
+    raw = write_recording(
+        "isaaclab", tmp_path / "a.hdf5", episodes=1, rows=(8, 8), cameras=(), sim_args=False
+    )
+    store = convert([raw], tmp_path / "s.h5", "store")[-1].path
+    (refused,) = convert([store], tmp_path / "out", "lerobot-v2.1")
+    assert refused.status is Status.FAILED
+    assert "--fps" in str(refused.error)
+    options = ConvertOptions(conventions=Conventions(fps=Fraction(20)))
+    assert convert([store], tmp_path / "out", "lerobot-v2.1", options)[0].ok
+
+
+def test_gr00ts_profile_is_v21_held_to_its_rules(recordings: list[Path], tmp_path: Path) -> None:
+    result = convert(recordings[:1], tmp_path / "out", "gr00t-v2.1")[-1]
+    assert result.ok, [str(f) for f in result.checks.findings()]
+    info = json.loads((tmp_path / "out" / "meta" / "info.json").read_text())
+    assert info["codebase_version"] == "v2.1"
