@@ -1,12 +1,12 @@
 """LeRobot folders that the importer's tests share, written with pyarrow and PyAV alone: no exporter of ours.
 
-Every frame's colour tells its episode and row. What is not here: tests.
+Every frame's colour tells its episode and row. Reading them through the source, too. What is not here: tests.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from trajpipe.core.episode import Description, Episode, whole
+from trajpipe.core.findings import Finding
+from trajpipe.core.ledger import Rejection
+from trajpipe.sources.base import ReadOptions, source
 
 CAMERA = "observation.images.front"
 SIZE = (32, 48)
@@ -211,3 +216,31 @@ def assert_frames(found: NDArray[Any], episode: int, first: int = 0) -> None:
         assert picture[: SIZE[0] // 8].min() > 235, "the white rows are on top"
         seen = picture[SIZE[0] // 2 :].reshape(-1, 3).mean(axis=0)
         np.testing.assert_allclose(seen, colour(episode, first + i), atol=8, err_msg=f"{episode}:{first + i}")
+
+
+def described(root: Path, **options: Any) -> Description:
+    """What the source says of a folder."""
+    return source("lerobot").describe(root, ReadOptions(sha256="0" * 64, **options))
+
+
+def items(root: Path, found: list[Finding] | None = None, **options: Any) -> Iterator[Episode | Rejection]:
+    """Episodes and rejections, one by one: columns are valid until the next."""
+    report = (found if found is not None else []).append
+    return source("lerobot").episodes(root, ReadOptions(sha256="0" * 64, report=report, **options))
+
+
+def facts(root: Path, **options: Any) -> list[Any]:
+    """Episodes (their arrays read while valid, cameras left out) and rejections."""
+    out: list[Any] = []
+    for item in items(root, **options):
+        if isinstance(item, Episode):
+            arrays = {p: whole(c) for p, c in item.columns.items() if len(c.shape) < 4}
+            out.append((item, arrays))
+        else:
+            out.append(item)
+    return out
+
+
+def codes(found: Any) -> list[str]:
+    """Codes of findings."""
+    return [f.code for f in found]
