@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 30_000
 _DPI: Final = 80
-_LOWEST_DPI: Final = 30
+_LOWEST_DPI: Final = 12
 
 
 def figure(width: float, height: float) -> tuple[Figure, Axes]:

@@ -290,8 +290,10 @@ def test_real_lerobot_folders(
 def test_real_motion_files(invoke: Command, shared_data: Path) -> None:
     folder = shared_data / "lafan_g1"
     value = invoke("inspect", folder / "dance1_subject2.csv", "--json").json
-    assert value["facts"] == {"rows": 3945, "columns": 36, "header": "no"}
+    assert value["facts"] == {"clips": 1, "frames per second": "30", "seconds": 131.467, "joints": 29}
+    assert value["episodes"]["lengths"] == [3945]
     value = invoke("inspect", folder / "G1_walk.npz", "--json").json
-    assert nodes_of(value)["dof_positions"]["shape"] == [399, 29]
+    assert nodes_of(value)["joint_pos"]["shape"] == ["T", 29]
     for path in folder.glob("*.pkl"):
-        assert invoke("inspect", path, "--json").json["kind"] == "pickle"
+        value = invoke("inspect", path, "--json").json
+        assert (value["kind"], value["facts"]["joints"]) == ("lafan", 23)
