@@ -15,7 +15,13 @@ from trajpipe.core import atomic, names, provenance
 from trajpipe.core.errors import LockedError, TrajpipeError
 from trajpipe.pipeline.project import Project
 
-BESIDE: Final = (names.SUFFIX_RECIPE, names.SUFFIX_LEDGER, names.SUFFIX_CHECKS, names.SUFFIX_FAILURE)
+BESIDE: Final = (
+    names.SUFFIX_RECIPE,
+    names.SUFFIX_LEDGER,
+    names.SUFFIX_CHECKS,
+    names.SUFFIX_FAILURE,
+    f".{names.CERTIFICATE}",
+)
 
 
 @dataclass(frozen=True, slots=True)

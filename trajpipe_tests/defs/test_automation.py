@@ -16,8 +16,11 @@ from dagster._core.test_utils import create_run_for_test
 from trajpipe.checks import registry
 from trajpipe.checks.registry import Check, Subject
 from trajpipe.core.findings import Finding, Severity
+from trajpipe.core.names import Stage
 from trajpipe.defs import build_defs
 from trajpipe.defs.resources import ProjectResource
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.run import RunOptions, run
 from trajpipe.testing import write_recording
 from trajpipe_tests.defs.conftest import BROKEN, CATALOGUE, GOOD, Runner
 
@@ -155,7 +158,6 @@ def _schedule(catalogue: Path, instance: dg.DagsterInstance, name: str, hour: in
         repository_def=defs.get_repository_def(),
         resources={"project": ProjectResource(catalogue=str(catalogue))},
     )
-    context._instance = instance  # one in memory has no address to be opened by
     result = defs.get_schedule_def(name).evaluate_tick(context)
     return list(result.run_requests or ())
 
@@ -168,25 +170,22 @@ def scheduled(catalogue: Path) -> Path:
     return catalogue
 
 
-def test_a_sweep_asks_for_what_is_not_current_and_skips_the_rest(
-    scheduled: Path, instance: dg.DagsterInstance
-) -> None:
-    runner = Runner(scheduled, instance)
-    first = _schedule(scheduled, instance, "lift_sweep")
-    assert [r.partition_key for r in first] == [*GOOD, BROKEN]
-    assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
-    assert _schedule(scheduled, instance, "lift_rebuild") == []
-    for key in (*GOOD, BROKEN):
-        runner.run("lift_demos", key)
-    assert [r.partition_key for r in _schedule(scheduled, instance, "lift_sweep")] == [BROKEN]
-    assert len(_schedule(scheduled, instance, "lift_rebuild")) == 1
-    assert runner.run("lift_build").success
-    assert _schedule(scheduled, instance, "lift_rebuild") == []
-    (scheduled.parent / f"raw/{GOOD[0]}.hdf5").write_bytes(b"changed")
-    swept = _schedule(scheduled, instance, "lift_sweep", hour=4)
-    assert [r.partition_key for r in swept] == [GOOD[0], BROKEN]
-    assert _schedule(scheduled, instance, "lift_rebuild") == []
-    assert {r.run_key for r in swept} & {r.run_key for r in first} == set()
+def test_a_sweep_asks_for_what_is_not_current_and_skips_the_rest(scheduled: Path, tmp_path: Path) -> None:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:  # one in memory has no address to open
+        first = _schedule(scheduled, instance, "lift_sweep")
+        assert [r.partition_key for r in first] == [*GOOD, BROKEN]
+        assert instance.get_dynamic_partitions("lift_recordings") == [*GOOD, BROKEN]
+        assert _schedule(scheduled, instance, "lift_rebuild") == []
+        run(Project.open(scheduled), ["lift"], RunOptions(stages=(Stage.DEMOS,)))
+        assert [r.partition_key for r in _schedule(scheduled, instance, "lift_sweep")] == [BROKEN]
+        assert len(_schedule(scheduled, instance, "lift_rebuild")) == 1
+        run(Project.open(scheduled), ["lift"])
+        assert _schedule(scheduled, instance, "lift_rebuild") == []
+        (scheduled.parent / f"raw/{GOOD[0]}.hdf5").write_bytes(b"changed")
+        swept = _schedule(scheduled, instance, "lift_sweep", hour=4)
+        assert [r.partition_key for r in swept] == [GOOD[0], BROKEN]
+        assert _schedule(scheduled, instance, "lift_rebuild") == []
+        assert {r.run_key for r in swept} & {r.run_key for r in first} == set()
 
 
 def test_a_schedule_is_off_unless_the_catalogue_switches_it_on(scheduled: Path) -> None:

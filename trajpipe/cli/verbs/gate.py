@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final = {
     "gate": "  trajpipe gate                                   run what changed, then look at every check\n"
-    "  trajpipe gate lift --check 'quaternion-*'       one dataset, some rules\n"
+    "  trajpipe gate lift --check 'demos-q*'       one dataset, some rules\n"
     "  trajpipe gate --fail-on warn --report gate.xml  warnings fail too; JUnit XML for the CI server\n"
     "  trajpipe gate --no-run                          only what is stored; what is out of date never ran\n"
     "  trajpipe gate --run-id 9f1c… --dagster-home .dagster    a run (or backfill) of a Dagster instance"
