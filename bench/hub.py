@@ -110,6 +110,7 @@ def _compare(work: Path, url: str, megabytes: int, rounds: int) -> int:
     print(
         f"push  ours {size / timed['ours'].median:6.0f} MB/s  plain {size / timed['plain'].median:6.0f} MB/s"
     )
+    print(f"push  processor time of this process, plain / ours {timed['plain'].cpu_ratio(timed['ours']):.2f}")
     print(
         f"push  ratio {ratio_push:.2f}   pull  ratio {ratio_pull:.2f}   ({time.perf_counter() - began:.0f} s)"
     )

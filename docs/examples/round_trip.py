@@ -1,7 +1,7 @@
 """A store's whole round trip: write it, push it, pull it to a fresh place, open it, verify it.
 
     python docs/examples/round_trip.py            with a small Hub on this machine
-    python docs/examples/round_trip.py org/name   with your repository on the Hub (HF_TOKEN or `hf auth login`)
+    python docs/examples/round_trip.py org/name   with your repository (HF_TOKEN or `hf auth login`)
 
 What is not here: recordings and the pipeline, see README.
 """

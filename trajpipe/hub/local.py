@@ -84,7 +84,7 @@ class CountedReader(io.BufferedIOBase):
 
     Args:
         path: The file.
-        on_read: Called with the number of bytes of each read.
+        on_read: Called with numbers of bytes that were read, every MiB or so and at the end.
 
     Attributes:
         counting: Set to False when reads are no uploads any more.
@@ -94,7 +94,7 @@ class CountedReader(io.BufferedIOBase):
         self._path = path
         self._on_read = on_read
         self._size = path.stat().st_size
-        self._at = 0
+        self._at = self._uncounted = 0
         self._handle: BinaryIO | None = None
         self.counting = True
 
@@ -124,9 +124,12 @@ class CountedReader(io.BufferedIOBase):
             self._handle.seek(self._at)
         block = self._handle.read(-1 if size is None else size)
         self._at += len(block)
-        if self.counting:
-            self._on_read(len(block))
-        if not block or self._at >= self._size:
+        self._uncounted += len(block) if self.counting else 0
+        ended = not block or self._at >= self._size
+        if self._uncounted >= _BLOCK or (ended and self._uncounted):
+            self._on_read(self._uncounted)
+            self._uncounted = 0
+        if ended:
             self._release()
         return block
 
