@@ -184,8 +184,7 @@ def _turns_apart(stored: Array, matrices: Array, fps: float) -> tuple[NDArray[An
     """Whether each stored rotation lies where it must between its frames, and the angles apart."""
     at = reference.times_of(len(matrices), fps) * fps
     first = np.minimum(np.floor(at).astype(int), len(matrices) - 2)
-    between = np.einsum("tbij,tbik->tbjk", matrices[first], matrices[first + 1])
-    turn = reference.log_of(between)
+    turn = reference.log_of(np.einsum("tbij,tbik->tbjk", matrices[:-1], matrices[1:]))[first]
     part = _rotations(turn * (at - first)[:, None, None])
     expected = np.einsum("tbij,tbjk->tbik", matrices[first], part)
     found = reference.matrices_of(stored.reshape(len(stored), -1, 4))
