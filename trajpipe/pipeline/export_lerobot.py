@@ -30,6 +30,7 @@ from trajpipe.pipeline.build_store import sha256_of_output
 from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
 from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.export_motion import with_motion_names
+from trajpipe.pipeline.export_names import with_recorded_names
 from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed_plainly, perform
 from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
 
@@ -143,7 +144,8 @@ def export_options(plan: ExportPlan) -> ExportOptions:
     Raises:
         InputError: the rate is unknown, see `rate_of`.
     """
-    return ExportOptions(fps=rate_of(plan), **with_motion_names(plan.options, plan.inputs))
+    options = with_recorded_names(with_motion_names(plan.options, plan.inputs), plan.inputs)
+    return ExportOptions(fps=rate_of(plan), **options)
 
 
 def rate_of(plan: ExportPlan) -> Fraction:

@@ -19,7 +19,7 @@ from trajpipe.core.ledger import Rejection
 from trajpipe.core.names import Reason, Split
 from trajpipe.sources.base import ReadOptions, Source, register
 from trajpipe.sources.lerobot_episode import EpisodeReader
-from trajpipe.sources.lerobot_features import ACTION, SourceFeature, features_of
+from trajpipe.sources.lerobot_features import ACTION, SourceFeature, dimension_names, features_of
 from trajpipe.sources.lerobot_folder import INFO, EpisodeMeta, LeRobotMeta, is_lerobot, read_meta
 from trajpipe.sources.lerobot_index import RowIndex, index_rows
 from trajpipe.sources.quaternion_sites import QuaternionReading
@@ -239,6 +239,7 @@ def _facts(opened: _Opened, options: ReadOptions) -> dict[str, Any]:
         "version": meta.version,
         "features": {f.name: [p.path for p in f.parts] for f in opened.features},
         "state": [] if state is None else [p.path for p in state.parts],
+        "names": dimension_names(meta, opened.features),
         "images": "opencv",
         "images_from": "file",
         "quaternion_order": options.conventions.quaternion_order,

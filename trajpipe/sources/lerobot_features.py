@@ -146,7 +146,9 @@ def state_terms(meta: LeRobotMeta, state: str) -> tuple[Part, ...]:
     listed = (meta.modality or {}).get("state")
     parts = _tiles(listed, width) if isinstance(listed, dict) else None
     if parts is None and listed is None and _is_ours(meta) and len(labels) == width:
-        return tuple(Part(_OBS + n, a, b) for n, a, b in _labelled(labels))
+        own = _labelled(labels)
+        # Names without `<term>_<i>` are names of joints, and one term.
+        return tuple(Part(_OBS + n, a, b) for n, a, b in own) if len(own) < width else whole
     if parts is None:
         if state == "split":
             message = "modality.json's state parts tile observation.state without gap or overlap"
@@ -199,14 +201,24 @@ def _width(meta: LeRobotMeta) -> int:
     return shape[0] if isinstance(shape, list) and len(shape) == 1 and isinstance(shape[0], int) else 0
 
 
-def _labels(meta: LeRobotMeta) -> list[str]:
-    """Names of the state's dimensions; `names` may be a list, a nested list or an object of lists."""
-    found = meta.features[STATE].get("names")
+def _labels(meta: LeRobotMeta, feature: str = STATE) -> list[str]:
+    """Names of a feature's dimensions; `names` may be a list, a nested list or an object of lists."""
+    found = meta.features[feature].get("names")
     while isinstance(found, dict) and len(found) == 1:
         found = next(iter(found.values()))
     while isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
         found = found[0]
     return [str(n) for n in found] if isinstance(found, list) else []
+
+
+def dimension_names(meta: LeRobotMeta, features: tuple[SourceFeature, ...]) -> dict[str, list[str]]:
+    """L2 path → names of its dimensions, for rows whose feature names every one of them."""
+    out: dict[str, list[str]] = {}
+    for feature in (f for f in features if f.kind == "rows"):
+        labels, shape = _labels(meta, feature.name), meta.features[feature.name].get("shape")
+        if isinstance(shape, list) and shape == [len(labels)]:
+            out |= {p.path: labels[p.start : p.stop] for p in feature.parts}
+    return out
 
 
 def rows_of(column: Any, place: Place) -> NDArray[Any]:

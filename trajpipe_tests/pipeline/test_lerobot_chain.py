@@ -117,6 +117,29 @@ def test_tasks_that_change_inside_an_episode_survive_the_round_trip(tmp_path: Pa
         assert (facts["tasks"], facts["task"]) == (told["tasks"], told["task"])
 
 
+def test_names_of_dimensions_and_the_robot_survive(tmp_path: Path) -> None:
+    root = Folder(videos=False).write(tmp_path / "set")
+    l2 = made(root, tmp_path / "a.hdf5", "demos")
+    info = json.loads((made(l2, tmp_path / "out", "lerobot-v2.1") / "meta/info.json").read_text())
+    assert info["robot_type"] == "arm"
+    assert info["features"]["observation.state"]["names"] == ["a", "b", "c"]
+    declared = {"robot_type": "panda", "names": {"state": ("x", "y", "z")}}
+    other = made(l2, tmp_path / "named", "lerobot-v2.1", export=declared)
+    info = json.loads((other / "meta/info.json").read_text())
+    assert (info["robot_type"], info["features"]["observation.state"]["names"]) == ("panda", ["x", "y", "z"])
+
+
+def test_sets_that_name_their_dimensions_differently_get_none_of_them(tmp_path: Path) -> None:
+    folders = [Folder(videos=False).write(tmp_path / f"raw/{n}") for n in ("one", "two")]
+    info = json.loads((folders[1] / "meta/info.json").read_text())
+    info["features"]["observation.state"]["names"] = ["a", "b", "d"]
+    (folders[1] / "meta/info.json").write_text(json.dumps(info | {"robot_type": "leg"}))
+    made(tmp_path / "raw", tmp_path / "out", "lerobot-v2.1")
+    info = json.loads((tmp_path / "out/meta/info.json").read_text())
+    assert info["robot_type"] == "unknown"
+    assert info["features"]["observation.state"]["names"] == ["state_0", "state_1", "state_2"]
+
+
 def test_a_second_build_gives_the_same_bytes(tmp_path: Path) -> None:
     root = Folder(version="v3.0").write(tmp_path / "set")
     one, two = (made(root, tmp_path / f"{n}/x.hdf5", "demos") for n in "ab")

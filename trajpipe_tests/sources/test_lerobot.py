@@ -270,3 +270,27 @@ def test_detect_wants_the_info_file(tmp_path: Path) -> None:
 )
 def test_rates_are_the_fractions_they_stand_for(number: float, rate: str) -> None:
     assert str(exact_rate(number)) == rate
+
+
+@pytest.mark.parametrize(
+    ("names", "terms"),
+    [
+        (["arm_0", "arm_1", "gripper"], ["obs/arm", "obs/gripper"]),
+        (["b_0", "arm_0", "arm_1"], ["obs/b", "obs/arm"]),
+        (["shoulder", "elbow", "wrist"], ["obs/state"]),
+        (["a_0", "a_1"], ["obs/state"]),  # not one for each dimension
+    ],
+)
+def test_our_own_v3_exports_name_dimensions_after_their_terms(
+    tmp_path: Path, names: list[str], terms: list[str]
+) -> None:
+    keys = [{"content_sha256": "0" * 64}] * 3
+    root = Folder(videos=False, version="v3.0", keys=keys).write(tmp_path / "ours")
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["observation.state"]["names"] = names
+    edit_info(root, features=info["features"])
+    assert described(root).conventions["state"] == terms
+    assert facts(root)[0][0].alignment is None
+    foreign = Folder(videos=False, version="v3.0").write(tmp_path / "foreign")
+    edit_info(foreign, features=info["features"])
+    assert described(foreign).conventions["state"] == ["obs/state"]
