@@ -64,7 +64,7 @@ def image_tables(
             columns = {name: arrow(values[start:stop]) for name, values in rows.items()}
             for camera in cameras:
                 pixels = rgb(episode.columns[camera.parts[0][0]].read(start, stop))
-                histograms[camera.name].add(pixels[inside])
+                histograms[camera.name].add_some(pixels, inside)
                 columns[camera.name] = _column(list(threads.map(png, pixels)), start)
             yield pa.table({name: columns[name] for name in order}).replace_schema_metadata(metadata)
 

@@ -50,15 +50,16 @@ class FrameHistogram:
 
     def add(self, frames: NDArray[np.uint8]) -> None:
         """Count frames (n, H, W, 3) uint8, RGB."""
-        if not len(frames):
+        self.add_some(frames, np.arange(len(frames)))
+
+    def add_some(self, frames: NDArray[np.uint8], chosen: NDArray[np.int64]) -> None:
+        """Count the chosen ones of frames (n, H, W, 3) uint8, RGB."""
+        if not len(chosen):
             return
         stride = pixel_stride(frames.shape[1], frames.shape[2])
-        seen = np.ascontiguousarray(frames[:, ::stride, ::stride])
-        image = Image.frombuffer(
-            "RGB", (seen.shape[2], seen.shape[0] * seen.shape[1]), seen, "raw", "RGB", 0, 1
-        )
-        self.counts += np.asarray(image.histogram(), np.int64).reshape(3, 256)
-        self.frames += len(frames)
+        counted = [_values_of(np.ascontiguousarray(frames[i, ::stride, ::stride])) for i in chosen]
+        self.counts += np.asarray(counted, np.int64).sum(axis=0).reshape(3, 256)
+        self.frames += len(chosen)
 
     def merge(self, other: FrameHistogram) -> None:
         """Add another histogram's counts."""
@@ -72,6 +73,11 @@ class FrameHistogram:
         count = {"count": [self.frames]}
         head = {k: out[k] for k in ("min", "max", "mean", "std")}
         return head | count | {q: out[q] for q in quantiles}
+
+
+def _values_of(frame: NDArray[np.uint8]) -> list[int]:
+    size = (frame.shape[1], frame.shape[0])
+    return Image.frombuffer("RGB", size, frame, "raw", "RGB", 0, 1).histogram()
 
 
 def _channel_stats(counts: NDArray[np.int64], quantiles: Sequence[str]) -> dict[str, float]:

@@ -29,11 +29,11 @@ from trajpipe.export.statistics import FrameHistogram
 ENCODERS: Final = {"h264": "libx264", "av1": "libsvtav1"}
 PIXEL_FORMAT: Final = "yuv420p"
 GROUP: Final = 2
-_SEGMENT_BYTES: Final = 8 << 20
+_SEGMENT_BYTES: Final = 12 << 20
 _IN_FLIGHT_BYTES: Final = 64 << 20
 # Whole HDF5 chunks of L2's images (16 frames): a chunk is never inflated twice.
 _CHUNK_FRAMES: Final = 16
-_MOST_FRAMES: Final = 128
+_MOST_FRAMES: Final = 256
 _GLOBAL_HEADER: Final = 1 << 22
 
 
@@ -72,7 +72,7 @@ def _reproducible_assembly() -> dict[str, str]:
 
 
 def segment_frames(height: int, width: int) -> int:
-    """Frames per segment: a multiple of 16 near 8 MiB of RGB, so always an even number."""
+    """Frames per segment: a multiple of 16 near 12 MiB of RGB, so always an even number."""
     fit = _SEGMENT_BYTES // (3 * height * width) // _CHUNK_FRAMES * _CHUNK_FRAMES
     return max(_CHUNK_FRAMES, min(fit, _MOST_FRAMES))
 
@@ -105,30 +105,16 @@ class Video:
     _container: Any = None
     _stream: Any = None
     _encoder: Any = None
+    _header: bytes = b""
 
     def open(self) -> None:
-        """Open the file and its stream; for h264 the stream's own encoder, never fed, gives the header."""
-        settings, (height, width) = self.settings, self.size
+        """Open the file and a bare stream: whoever encodes, it takes packets only."""
         options = {"fflags": "+bitexact"}
         self._container = av.open(str(self.path), "w", format="mp4", container_options=options)
-        if settings.codec == "av1":
-            name = ENCODERS[settings.codec]
-            self._stream = self._container.add_mux_stream(name, rate=settings.fps, width=width, height=height)
-            self._stream.time_base = 1 / settings.fps
-            return
-        stream = self._container.add_stream(
-            ENCODERS[settings.codec], rate=settings.fps, options=settings.options()
-        )
-        stream.height, stream.width, stream.pix_fmt = height, width, PIXEL_FORMAT
-        stream.codec_context.time_base = 1 / settings.fps
-        stream.codec_context.thread_count = 1
-        self._stream = stream
-        self._container.start_encoding()
-
-    @property
-    def header(self) -> bytes:
-        """The h264 encoder's parameter sets as the file stores them."""
-        return bytes(self._stream.codec_context.extradata or b"")
+        height, width = self.size
+        name, fps = ENCODERS[self.settings.codec], self.settings.fps
+        self._stream = self._container.add_mux_stream(name, rate=fps, width=width, height=height)
+        self._stream.time_base = 1 / fps
 
     def encode_in_order(self, frames: NDArray[np.uint8], first: int, *, last: bool) -> list[Any]:
         """Packets of the one AV1 encoder of this video, made, fed and freed by the calling thread.
@@ -145,8 +131,22 @@ class Video:
             self._encoder = None
         return packets
 
-    def mux(self, packets: list[Any]) -> None:
-        """Append packets."""
+    def mux(self, packets: list[Any], header: bytes) -> None:
+        """Append a segment's packets.
+
+        Args:
+            packets: In order.
+            header: The h264 encoder's parameter sets, which go before the first packet: the file's own header
+                is made of them. Empty for AV1, whose packets carry theirs.
+
+        Raises:
+            StateError: the header is not the first segment's.
+        """
+        if self._header and header != self._header:
+            raise StateError("segments of one video must share the encoder's header", place=self.path.name)
+        if header and not self._header:
+            packets = [_prefixed(packets[0], header), *packets[1:]]
+        self._header = header
         for packet in packets:
             packet.stream = self._stream
             self._container.mux(packet)
@@ -156,6 +156,13 @@ class Video:
         if self._container is not None:
             self._container.close()
             self._container = None
+
+
+def _prefixed(packet: Any, header: bytes) -> Any:
+    out = av.Packet(header + bytes(packet))
+    out.pts, out.dts, out.duration = packet.pts, packet.dts, packet.duration
+    out.time_base, out.is_keyframe = packet.time_base, packet.is_keyframe
+    return out
 
 
 def _encode(encoder: Any, frames: NDArray[np.uint8], first: int, fps: Fraction) -> list[Any]:
@@ -202,7 +209,7 @@ class _Piece:
     """A segment in flight; `video` closes after its last one."""
 
     video: Video
-    result: Future[tuple[list[Any], FrameHistogram]]
+    result: Future[tuple[list[Any], bytes, FrameHistogram]]
     last: bool
     size: int
 
@@ -220,7 +227,7 @@ class VideoPool:
         self._threads = ThreadPoolExecutor(
             1 if settings.codec == "av1" else workers, thread_name_prefix="encode"
         )
-        self._most = workers + 2
+        self._most = workers + 1
         self._pieces: deque[_Piece] = deque()
         self._bytes = 0
         self._open: list[Video] = []
@@ -274,9 +281,9 @@ class VideoPool:
 
     def _take(self) -> None:
         piece = self._pieces.popleft()
-        packets, histogram = piece.result.result()
+        packets, header, histogram = piece.result.result()
         self._bytes -= piece.size
-        piece.video.mux(packets)
+        piece.video.mux(packets, header)
         piece.video.histogram.merge(histogram)
         if piece.last:
             piece.video.close()
@@ -286,13 +293,10 @@ class VideoPool:
 
 def _work(
     video: Video, frames: NDArray[np.uint8], sampled: NDArray[np.int64], first: int, last: bool
-) -> tuple[list[Any], FrameHistogram]:
+) -> tuple[list[Any], bytes, FrameHistogram]:
     histogram = FrameHistogram()
     pixels = rgb(frames)
-    histogram.add(pixels[sampled])
+    histogram.add_some(pixels, sampled)
     if video.settings.codec == "av1":
-        return video.encode_in_order(pixels, first, last=last), histogram
-    packets, header = encode_segment(pixels, first, video.settings)
-    if header != video.header:
-        raise StateError("segments of one video must share the encoder's header", place=video.path.name)
-    return packets, histogram
+        return video.encode_in_order(pixels, first, last=last), b"", histogram
+    return *encode_segment(pixels, first, video.settings), histogram

@@ -14,6 +14,7 @@ import pytest
 
 from trajpipe.checks import run_checks
 from trajpipe.checks.lerobot_moments import Moments
+from trajpipe.checks.lerobot_video import box_problem
 from trajpipe.core.findings import Place, Severity
 from trajpipe_tests.checks import lerobot_sets as sets
 from trajpipe_tests.checks.lerobot_sets import edit_json, edit_lines, edit_table, finding, result, with_column
@@ -386,17 +387,44 @@ def test_a_missing_a_truncated_and_a_wrong_file(v21: Path) -> None:
     found = result(v21, "lerobot-video")
     assert [f.message for f in found.findings] == [
         "the video is missing",
-        "the video cannot be decoded: not finalised, truncated, or not a video",
-        "the video cannot be decoded: not finalised, truncated, or not a video",
+        "the video is not finalised: its writer was stopped, or the file was cut",
+        "the video is not finalised: its writer was stopped, or the file was cut",
     ]
     assert str(found.counted) == "checked 1 of 4 videos"
 
 
-def test_a_v3_video_without_its_last_bytes_is_not_finalised(v30: Path) -> None:
+@pytest.mark.parametrize("cut", [1, 8, 64, 3000])
+def test_a_v3_video_without_its_last_bytes_is_not_finalised(v30: Path, cut: int) -> None:
     path = next((v30 / "videos").rglob("*.mp4"))
-    data = path.read_bytes()
-    path.write_bytes(data[: data.rindex(b"moov") + 8])
-    assert "not finalised" in finding(v30, "lerobot-video").message
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-cut])
+    found = finding(v30, "lerobot-video")
+    assert "not finalised" in found.message
+    assert str(found.got).endswith(f"the file at {size - cut}")
+
+
+def test_boxes_of_a_whole_file_and_of_none(v21: Path, tmp_path: Path) -> None:
+    assert box_problem(sets.video_of(v21, 0)) is None
+    for data, problem in (
+        (b"", "no index (moov) among the boxes none"),
+        (b"\0\0\0\x08ftyp", "no index (moov) among the boxes ftyp"),
+        (b"\0\0\0\x08ftyp\0\0", "2 bytes after the last box"),
+        (b"\0\0\0\x01mdat" + (16).to_bytes(8, "big") + b"\0\0\0\0moov", None),
+        (b"\0\0\0\x04moov", "box 'moov' at byte 0 ends at 4, the file at 8"),
+    ):
+        (tmp_path / "v.mp4").write_bytes(data)
+        assert box_problem(tmp_path / "v.mp4") == problem
+
+
+def test_a_flipped_byte_in_the_frames(v21: Path) -> None:
+    """A file of the right structure whose frames are damaged."""
+    path = sets.video_of(v21, 3)
+    data = bytearray(path.read_bytes())
+    start = data.index(b"mdat") + 2000
+    data[start : start + 400] = bytes(b ^ 0x55 for b in data[start : start + 400])
+    path.write_bytes(data)
+    found = finding(v21, "lerobot-video")
+    assert found.message in ("a frame is corrupt", "the video cannot be decoded")
 
 
 def test_v3_episodes_that_overlap_in_the_file(v30: Path) -> None:

@@ -180,19 +180,19 @@ def test_an_odd_segment_may_only_be_the_last(tmp_path: Path) -> None:
 
 def test_an_encoder_that_fails_is_an_error_and_closes_everything(tmp_path: Path) -> None:
     wrong = VideoSettings("h264", Fraction(20), 23, "no-such-preset")
-    with pytest.raises((av.FFmpegError, ValueError)), VideoPool(wrong, 2) as pool:
-        pool.begin(tmp_path / "v.mp4", scenes.SIZE, lambda _: None)
+    with pytest.raises((av.FFmpegError, ValueError)):
+        encode(tmp_path / "v.mp4", scenes.frames(40), how=wrong)
     assert not [t for t in threading.enumerate() if t.name.startswith("encode")]
 
 
 @pytest.mark.parametrize(
     "size", [(8, 8), (84, 84), (128, 128), (256, 256), (480, 640), (1080, 1920), (2160, 3840)]
 )
-def test_a_segment_is_whole_chunks_of_16_frames_near_8_mib(size: tuple[int, int]) -> None:
+def test_a_segment_is_whole_chunks_of_16_frames_near_12_mib(size: tuple[int, int]) -> None:
     number = segment_frames(*size)
     assert number % 16 == 0
-    assert 16 <= number <= 128
-    assert number == 16 or number * size[0] * size[1] * 3 <= 8 << 20
+    assert 16 <= number <= 256
+    assert number == 16 or number * size[0] * size[1] * 3 <= 12 << 20
 
 
 def test_segments_share_one_header() -> None:
