@@ -55,7 +55,7 @@ def started(instance: dg.DagsterInstance, pid: int | None, partition: str = "day
     )
     if pid is not None:
         instance.report_engine_event(f"Executing steps in process (pid: {pid})", run)
-    return run.run_id
+    return str(run.run_id)
 
 
 def test_the_home_is_a_valid_instance_without_dialog_or_telemetry(

@@ -19,8 +19,8 @@ from trajpipe.core.errors import DiskSpaceError, MissingNameError, UsageError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.names import Stage
 from trajpipe.pipeline import ingest as ingest_module
-from trajpipe.pipeline.gate import BUILDS, NOTICED, GateOptions, could_not_start, gate
-from trajpipe.pipeline.gate_outcomes import GateReport, Outcome, State
+from trajpipe.pipeline.gate import NOTICED, GateOptions, could_not_start, gate
+from trajpipe.pipeline.gate_outcomes import BUILDS, GateReport, Outcome, State
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.run import run
 from trajpipe.testing import write_recording
