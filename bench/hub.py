@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rounds import Stopwatch, measure
@@ -54,67 +55,76 @@ def main() -> int:
 
 
 def _compare(work: Path, url: str, megabytes: int, rounds: int) -> int:
+    tree = write_files(work / "tree", megabytes)
+    size = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file()) / 1e6
+    began = time.perf_counter()
+    timed = measure(_cases(work, tree, url), rounds)
+    worst = 1e9
+    for act in ("push", "pull"):
+        ours, plain = timed[f"ours {act}"], timed[f"plain {act}"]
+        ratio = 1 / ours.ratio(plain)
+        worst = min(worst, ratio)
+        rates = f"ours {size / ours.median:5.0f} MB/s  plain {size / plain.median:5.0f} MB/s"
+        print(f"{act}  {rates}  ratio {ratio:.2f}  (of processor time {1 / ours.cpu_ratio(plain):.2f})")
+    print(f"{size:.0f} MB in {SMALL_FILES + 1} files, {rounds} rounds, {time.perf_counter() - began:.0f} s")
+    return 0 if worst >= 0.8 else 1
+
+
+def _cases(work: Path, tree: Path, url: str) -> dict[str, Callable[[Stopwatch], None]]:
+    """Push to a new repository while the server holds no content; pull the last one into an empty folder."""
     from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, not declared
-        disable_progress_bars,
-    )
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # public, not declared
 
     from trajpipe.hub import Publication, Repository, files_below, pull, push
     from trajpipe.testing.hub_server import WRITE_TOKEN
 
     disable_progress_bars()
-    tree = write_files(work / "tree", megabytes)
-    api = HfApi(endpoint=url, token=WRITE_TOKEN)
-    serial = iter(range(10_000))
-    latest = {"ours": "", "plain": ""}
+    login: dict[str, Any] = {"endpoint": url, "token": WRITE_TOKEN}
+    api = HfApi(**login)
+    repos: list[str] = []
+    publication, serial = Publication(files_below(tree), "lift", "mit"), iter(range(10_000))
 
-    def forget() -> None:
-        """The server keeps contents by hash: what is to be uploaded must not be there."""
-        for blob in (work / "hub").iterdir():
-            blob.unlink()
+    def push_ours(repo: str) -> None:
+        push(publication, Repository(repo, **login))
 
-    def ours_push(watch: Stopwatch) -> None:
-        forget()
-        latest["ours"] = repo = f"org/ours{next(serial)}"
-        with watch:
-            push(
-                Publication(files_below(tree), "lift", "mit"),
-                Repository(repo, endpoint=url, token=WRITE_TOKEN),
-            )
-        shutil.rmtree(work / "ours", ignore_errors=True)
-        _pull_ours(repo, times["ours pull"])
+    def push_plain(repo: str) -> None:
+        api.create_repo(repo, repo_type="dataset", private=True)
+        api.upload_folder(repo_id=repo, repo_type="dataset", folder_path=tree)
 
-    def _pull_ours(repo: str, watch: Stopwatch) -> None:
-        with watch:
-            pull(repo, work / "ours", repository=Repository(repo, endpoint=url, token=WRITE_TOKEN))
+    def for_pulls() -> None:
+        """A new repository to pull from: the old one's contents are gone."""
+        repos.append(f"org/pull{next(serial)}")
+        push_ours(repos[-1])
 
-    def plain_push(watch: Stopwatch) -> None:
-        forget()
-        latest["plain"] = repo = f"org/plain{next(serial)}"
-        with watch:
-            api.create_repo(repo, repo_type="dataset", private=True)
-            api.upload_folder(repo_id=repo, repo_type="dataset", folder_path=tree)
-        shutil.rmtree(work / "plain", ignore_errors=True)
-        with times["plain pull"]:
-            snapshot_download(
-                repo, repo_type="dataset", local_dir=work / "plain", endpoint=url, token=WRITE_TOKEN
-            )
+    def pushing(act: Callable[[str], None]) -> Callable[[Stopwatch], None]:
+        def case(watch: Stopwatch) -> None:
+            shutil.rmtree(
+                work / "hub/", ignore_errors=True
+            )  # contents are kept by hash: they must not be there
+            (work / "hub").mkdir()
+            with watch:
+                act(f"org/push{next(serial)}")
+            for_pulls()
 
-    times = {"ours pull": Stopwatch(), "plain pull": Stopwatch()}
-    cases: dict[str, Callable[[Stopwatch], None]] = {"ours": ours_push, "plain": plain_push}
-    began = time.perf_counter()
-    timed = measure(cases, rounds)
-    size = sum(p.stat().st_size for p in tree.rglob("*") if p.is_file()) / 1e6
-    ratio_push = timed["plain"].median / timed["ours"].median
-    ratio_pull = times["plain pull"].total / times["ours pull"].total
-    print(
-        f"push  ours {size / timed['ours'].median:6.0f} MB/s  plain {size / timed['plain'].median:6.0f} MB/s"
-    )
-    print(f"push  processor time of this process, plain / ours {timed['plain'].cpu_ratio(timed['ours']):.2f}")
-    print(
-        f"push  ratio {ratio_push:.2f}   pull  ratio {ratio_pull:.2f}   ({time.perf_counter() - began:.0f} s)"
-    )
-    return 0 if min(ratio_push, ratio_pull) >= 0.8 else 1
+        return case
+
+    def pulling(act: Callable[[Path], object]) -> Callable[[Stopwatch], None]:
+        def case(watch: Stopwatch) -> None:
+            shutil.rmtree(work / "out", ignore_errors=True)
+            with watch:
+                act(work / "out")
+
+        return case
+
+    for_pulls()
+    return {
+        "ours push": pushing(push_ours),
+        "plain push": pushing(push_plain),
+        "ours pull": pulling(lambda out: pull(repos[-1], out, repository=Repository(repos[-1], **login))),
+        "plain pull": pulling(
+            lambda out: snapshot_download(repos[-1], repo_type="dataset", local_dir=out, **login)
+        ),
+    }
 
 
 if __name__ == "__main__":

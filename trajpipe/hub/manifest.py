@@ -24,7 +24,6 @@ PARTS: Final = (PART_STORE, PART_LEROBOT, PART_DEMOS, PART_OTHER)
 TAG_DIGITS: Final = 16
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _LEROBOT_FOLDERS: Final = ("meta", "data", "videos", "images")
-_LEROBOT_FILES: Final = (names.CERTIFICATE,)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +34,7 @@ class Entry:
         path: Path in the repository, `/` between parts.
         size: Bytes.
         sha256: Hex SHA-256.
-        part: `store`, `lerobot`, `demos`, `other`, or `card` for the dataset card.
+        part: `store`, `lerobot`, `demos`, `other`, or `card` for the dataset card and the certificate.
     """
 
     path: str
@@ -136,13 +135,13 @@ def entry_of(path: str, size: int, sha256: str) -> Entry:
 def part_of(path: str) -> str:
     """Which part a path belongs to: `stores/…`, `demos/…`, a LeRobot tree at the root, or other."""
     top, _, below = path.partition("/")
-    if path in (names.HUB_CARD, names.HUB_CONTACT_SHEET):
+    if path in (names.HUB_CARD, names.HUB_CONTACT_SHEET, names.CERTIFICATE):
         return PART_CARD
     if below and top == names.FOLDER_STORES:
         return PART_STORE
     if below and top == names.FOLDER_DEMOS:
         return PART_DEMOS
-    if (below and top in _LEROBOT_FOLDERS) or path in _LEROBOT_FILES:
+    if below and top in _LEROBOT_FOLDERS:
         return PART_LEROBOT
     return PART_OTHER
 

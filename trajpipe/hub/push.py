@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
@@ -405,12 +406,12 @@ def _tag_all(
     """Name the version: first what never moves, then LeRobot's tag, which follows the newest."""
     fixed = [manifest.tag, *([options.tag] if options.tag else [])]
     for name in fixed:
-        repository.patience.call(lambda name=name: _fix_tag(repository, name, commit, manifest))  # type: ignore[misc]
+        repository.patience.call(partial(_fix_tag, repository, name, commit, manifest))
     info = local.get(_INFO)
     content = info.path.read_bytes() if info is not None and info.path is not None else None
     moving = lerobot_tag(local, content)
     if moving is not None and moving not in fixed:
-        repository.patience.call(lambda: _move_tag(repository, moving, commit))
+        repository.patience.call(partial(_move_tag, repository, moving, commit))
         fixed.append(moving)
     return tuple(fixed)
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from trajpipe.core import names, provenance
+from trajpipe.core import jsontext, names, provenance
 from trajpipe.core.errors import InputError, StateError, UsageError
 from trajpipe.core.names import Stage
+from trajpipe.core.paths import without_absolute_paths_in
 from trajpipe.core.progress import Progress, silent
 from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
 from trajpipe.hub import (
@@ -27,6 +28,7 @@ from trajpipe.hub import (
     push,
 )
 from trajpipe.hub.manifest import lerobot_tag, part_of
+from trajpipe.pipeline import certify
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.publish_card import (
     checks_table,
@@ -100,6 +102,9 @@ def publication_of_dataset(project: Project, name: str, repo: str) -> Publicatio
     )
     recipe = recipe_of_dataset(project, name, outputs)
     texts = {names.HUB_CONTACT_SHEET: sheet} if sheet is not None else {}
+    if lerobot is not None and (certificate := certify.stored(lerobot)) is not None:
+        text = jsontext.dumps(without_absolute_paths_in(certificate), indent=2) + "\n"
+        texts[names.CERTIFICATE] = text.encode()
     return Publication(files, name, dataset.license, recipe, facts, texts)
 
 

@@ -86,7 +86,7 @@ def test_parts_follow_from_paths() -> None:
         "a.txt": "other",
         "stores": "other",
         "assets/contact_sheet.png": "card",
-        "certificate.json": "lerobot",
+        "certificate.json": "card",
     }
     assert {path: part_of(path) for path in parts} == parts
 
