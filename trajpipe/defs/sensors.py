@@ -7,11 +7,12 @@ What is not here: what changed in a folder, see `trajpipe.pipeline.watched_folde
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import dagster as dg
 
-from trajpipe.core import jsontext
+from trajpipe.core import jsontext, names, provenance
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.core.provenance import size_of
@@ -21,9 +22,8 @@ from trajpipe.defs.partitions import asset_key, recordings_partitions
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
 from trajpipe.pipeline import watched_folder
-from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.catalogue import DatasetConfig, Recording
 from trajpipe.pipeline.project import Project
-from trajpipe.pipeline.raw_hub import fetch_raw
 from trajpipe.pipeline.watched_folder import Changes, Seen
 
 INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
@@ -57,50 +57,72 @@ def folder_sensor(dataset: DatasetConfig, jobs: list[Any]) -> dg.SensorDefinitio
 
 
 def _tick(context: dg.SensorEvaluationContext, project: Project, name: str) -> dg.SensorResult:
-    fetch_raw(project, name)
     kept = _Kept.of(context.cursor)
     state = watched_folder.load(project.root, name, kept.digest) if kept.digest else None
-    known = state is not None
     changes = watched_folder.look(project, name, state if state is not None else _of_events(context, name))
     digest = watched_folder.save(project.root, name, changes.state)
     watched_folder.forget_others(project.root, name, {digest, kept.digest})
     context.log.info("%s: %s", name, changes.summary())
     for key, why in changes.unreadable.items():
         context.log.warning("%s/%s: %s", name, key, why)
-    if digest == kept.digest and known:
+    if digest == kept.digest and state is not None and not kept.build:
         return dg.SensorResult(skip_reason=changes.summary())
-    tick = kept.tick + 1
-    requests = list(_requests(name, changes, tick))
+    recordings = {r.key: r for r in project.recordings(name)}
+    moved = [key for key in changes.renamed if _is_absent(project, recordings[key])]
+    build = kept.build or bool(changes.removed or changes.returned or moved)
+    ready = build and not moved and not _awaited(project, name, changes)
+    now = _Kept(digest, kept.tick + 1, build and not ready)
+    requests = [*_ingests(name, changes, moved, now.tick), *(_builds(name, now.tick) if ready else ())]
     partitions = recordings_partitions(name)
-    fresh = [k for k in changes.state if changes.state[k].sha256]
     old = set(context.instance.get_dynamic_partitions(str(partitions.name)))
-    added = [key for key in fresh if key not in old]
+    added = [key for key, seen in changes.state.items() if seen.sha256 and key not in old]
     return dg.SensorResult(
         run_requests=requests,
         asset_events=list(_events(project, name, changes)),
         dynamic_partitions_requests=[partitions.build_add_request(added)] if added else [],
-        cursor=jsontext.dumps({"digest": digest, "tick": tick}),
+        cursor=now.to_text(),
         skip_reason=None if requests else changes.summary(),
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Kept:
-    """The cursor: the digest of the state that Dagster took, and how many ticks changed it.
+    """The cursor.
 
     The number makes run keys of a content that comes back (A, B, A) differ, and gives the same ones when a
     tick is evaluated again since its result was lost.
+
+    Attributes:
+        digest: Of the state that Dagster took.
+        tick: How many ticks asked or changed something.
+        build: The store is to be built once every L2 file is in its place.
     """
 
-    def __init__(self, digest: str, tick: int) -> None:
-        self.digest, self.tick = digest, tick
+    digest: str = ""
+    tick: int = 0
+    build: bool = False
 
     @classmethod
     def of(cls, cursor: str | None) -> "_Kept":
         try:
             value = jsontext.loads(cursor or "{}")
-            return cls(str(value.get("digest", "")), int(value.get("tick", 0)))
+            return cls(str(value.get("digest", "")), int(value.get("tick", 0)), bool(value.get("build")))
         except (TrajpipeError, AttributeError, TypeError, ValueError):
-            return cls("", 0)
+            return cls()
+
+    def to_text(self) -> str:
+        return jsontext.dumps({"digest": self.digest, "tick": self.tick, "build": self.build})
+
+
+def _awaited(project: Project, name: str, changes: Changes) -> bool:
+    """True while the L2 file of a recording is neither there nor known to be impossible."""
+    waiting = {*changes.unreadable, *changes.writing}
+    return any(r.key not in waiting and _is_absent(project, r) for r in project.recordings(name))
+
+
+def _is_absent(project: Project, recording: Recording) -> bool:
+    target = project.demos_path(recording)
+    return not target.exists() and not provenance.beside(target, names.SUFFIX_FAILURE).exists()
 
 
 def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder.State:
@@ -109,15 +131,17 @@ def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder
     return {key: Seen((), sha256) for key, sha256 in versions.items() if sha256}
 
 
-def _requests(name: str, changes: Changes, tick: int) -> Iterator[dg.RunRequest]:
-    for key in (*changes.added, *changes.changed):
+def _ingests(name: str, changes: Changes, moved: list[str], tick: int) -> Iterator[dg.RunRequest]:
+    for key in (*changes.added, *changes.changed, *moved):
         yield dg.RunRequest(
             run_key=f"{name}/{key}:{changes.state[key].sha256}:{tick}",
             job_name=demos_job_name(name),
             partition_key=key,
         )
-    if changes.removed or changes.returned:
-        yield dg.RunRequest(run_key=f"{name}:build:{tick}", job_name=build_job_name(name))
+
+
+def _builds(name: str, tick: int) -> Iterator[dg.RunRequest]:
+    yield dg.RunRequest(run_key=f"{name}:build:{tick}", job_name=build_job_name(name))
 
 
 def _events(project: Project, name: str, changes: Changes) -> Iterator[dg.AssetMaterialization]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,12 +35,14 @@ class Seen:
         sha256: Of the content that was last told; "" when none was.
         removed: It is gone; the row stays, so that its return is noticed.
         writing: It was touched and not hashed yet.
+        output: Name of its L2 file; "" when that is not known.
     """
 
     touch: tuple[int, ...]
     sha256: str
     removed: bool = False
     writing: bool = False
+    output: str = ""
 
 
 State = dict[str, Seen]
@@ -56,6 +58,8 @@ class Changes:
         changed: Keys of recordings with another content than before.
         removed: Keys of recordings that are gone since the last look.
         returned: Keys of removed recordings that are back as they were.
+        renamed: Keys of unchanged recordings whose L2 file has another name, since others came or went:
+            `<tag>_<task>.hdf5` becomes `<tag>_<task>__<recording>.hdf5` when the task gets a second one.
         writing: Keys of recordings that are still being written; they wait for the next look.
         unreadable: Key → why it could not be hashed; it is tried again at the next look.
         later: How many recordings the time did not suffice for.
@@ -66,6 +70,7 @@ class Changes:
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
+    renamed: list[str] = field(default_factory=list)
     writing: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     later: int = 0
@@ -77,6 +82,7 @@ class Changes:
             (len(self.changed), "changed"),
             (len(self.removed), "removed"),
             (len(self.returned), "back"),
+            (len(self.renamed), "with another L2 name"),
             (len(self.writing), "being written"),
             (len(self.unreadable), "unreadable"),
             (self.later, "left for the next look"),
@@ -110,15 +116,21 @@ def look(
             out.unreadable[key] = str(error)
             continue
         seen = state.get(key)
+        output = project.demos_path(recording).name
         if seen is not None and seen.touch == touch and not seen.removed and not seen.writing:
+            if seen.output != output:
+                out.state[key] = replace(seen, output=output)
+                out.renamed += [key] if seen.output else []
             continue
         if time.monotonic() - began > budget_s:
             out.later += 1
             continue
         _look_at(out, recording, touch, seen, settle_s)
+        if key in out.state:
+            out.state[key] = replace(out.state[key], output=output)
     for key, seen in state.items():
         if key not in recordings and not seen.removed:
-            out.state[key] = Seen(seen.touch, seen.sha256, removed=True)
+            out.state[key] = replace(seen, removed=True)
             out.removed += [key] if seen.sha256 else []
     return out
 
@@ -187,7 +199,7 @@ def save(root: Path, dataset: str, state: Mapping[str, Seen]) -> str:
         dataset: Dataset name.
         state: To keep.
     """
-    rows = {key: [list(s.touch), s.sha256, s.removed, s.writing] for key, s in state.items()}
+    rows = {key: [list(s.touch), s.sha256, s.removed, s.writing, s.output] for key, s in state.items()}
     value: dict[str, Any] = {"version": _VERSION, "dataset": dataset, "recordings": rows}
     digest = provenance.sha256_bytes(jsontext.dumps(value).encode())
     path = state_path(root, dataset, digest)

@@ -111,6 +111,8 @@ def test_the_life_of_recordings_from_new_to_broken(ticks: Ticks) -> None:
     assert ticks.tick() == []  # touched: hashed again, the same
     assert len(ticks.events()) == 4
 
+    for key in (*GOOD, BROKEN):
+        ticks.runner.run("lift_demos", key)
     kept = (raw / "scripted_0.hdf5").read_bytes()
     (raw / "scripted_0.hdf5").unlink()
     assert ticks.tick() == [("lift_build", None)]  # removed
@@ -196,6 +198,32 @@ def test_a_lost_state_gives_no_event_and_no_run_for_what_the_instance_knows(tick
     ticks.cursor = "not ours"
     assert ticks.tick() == []
     assert len(ticks.events()) == 4
+
+
+def test_recordings_whose_l2_file_gets_another_name_are_ingested_before_the_store_is_built(
+    ticks: Ticks,
+) -> None:
+    root, runner = ticks.runner.root, ticks.runner
+    for name in ("scripted_1", BROKEN):
+        (root / f"raw/{name}.hdf5").rename(root / f"{name}.hdf5")
+    assert ticks.tick() == [("lift_demos", "scripted_0")]
+    assert runner.run("lift_demos", "scripted_0").success
+    assert (root / "demos/scripted_lift.hdf5").is_file()
+
+    (root / "scripted_1.hdf5").rename(root / "raw/scripted_1.hdf5")  # the first one's file is renamed by it
+    assert ticks.tick() == [("lift_demos", "scripted_1"), ("lift_demos", "scripted_0")]
+    assert ticks.tick() == []
+    assert runner.run("lift_demos", "scripted_0").success
+    assert ticks.tick() == []
+    assert runner.run("lift_demos", "scripted_1").success
+    assert ticks.tick() == [("lift_build", None)]
+    assert ticks.tick() == []
+
+    (root / f"{BROKEN}.hdf5").rename(root / f"raw/{BROKEN}.hdf5")
+    assert ticks.tick() == [("lift_demos", BROKEN)]  # a third renames nothing
+    runner.run("lift_demos", BROKEN)
+    (root / "raw/scripted_1.hdf5").unlink()
+    assert ticks.tick() == [("lift_build", None)]  # a broken one is not waited for
 
 
 def test_a_catalogue_that_breaks_says_so_in_the_tick(ticks: Ticks) -> None:

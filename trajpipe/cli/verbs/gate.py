@@ -113,7 +113,8 @@ def gate(  # noqa: PLR0913  (one parameter per option of the command)
         found = _of_run(run_id, dagster_home, options, timeout)
     else:
         found = _of_project(project, options, terminal)
-    _apply_baseline(found, project, baseline)
+    whole = not (datasets or partition or stage or check or ignore or run_id)
+    _apply_baseline(found, project, baseline, whole=whole)
     _write_reports(found, report or ())
     _show(found, Format.JSON if terminal.json else output_format, terminal)
     return found.code
@@ -138,13 +139,13 @@ def _of_run(run_id: str, home: Path | None, options: "GateOptions", timeout: flo
     return gate_of_run(run_id, home, options, timeout_s=timeout)
 
 
-def _apply_baseline(found: "GateReport", project: "Project", given: Path | None) -> None:
+def _apply_baseline(found: "GateReport", project: "Project", given: Path | None, *, whole: bool) -> None:
     """Apply the baseline that was named, or the one beside the catalogue when there is one."""
     from trajpipe.pipeline.gate_baseline import BASELINE, apply_baseline, load_baseline
 
     path = given or project.catalogue.path.parent / BASELINE
     if given is not None or path.is_file():
-        apply_baseline(found, load_baseline(path), datetime.now(UTC).date())
+        apply_baseline(found, load_baseline(path), datetime.now(UTC).date(), whole=whole)
 
 
 def _require_suffixes(reports: Sequence[Path]) -> None:
