@@ -47,11 +47,12 @@ def test_a_good_set_passes_every_rule(good: dict[str, Path], version: str) -> No
     assert report.passed
     warned = {f.code for f in report.findings()}
     assert warned == ({"lerobot-gr00t"} if version == "v3.0" else set())
-    assert set(report.skipped) == {"lerobot-equals-l2", "lerobot-alignment"}
+    assert {"lerobot-equals-l2", "lerobot-alignment"} <= set(report.skipped)
 
 
 def test_every_rule_has_a_code_of_its_stage() -> None:
-    codes = [c.code for c in checks_of("lerobot") if c.rule.__module__.startswith("trajpipe.")]
+    ours = "trajpipe.checks.lerobot_"
+    codes = [c.code for c in checks_of("lerobot") if c.rule.__module__.startswith(ours)]
     assert len(codes) == len(set(codes)) == 19
     assert all(code.startswith("lerobot-") for code in codes)
 
