@@ -135,9 +135,18 @@ def _declared_actions(subject: Subject, facts: FileFacts) -> Mapping[str, Any]:
     except InputError:
         recipe = {}
     given = subject.context.get("conventions", {}).get("action")
-    if not isinstance(given, Mapping):
-        given = _part(recipe, "options", "conventions", "action")
-    return {**_part(recipe, "read", "action"), **{k: v for k, v in given.items() if v is not None}}
+    known = _actions_in(recipe)
+    return known | {k: v for k, v in given.items() if v is not None} if isinstance(given, Mapping) else known
+
+
+def _actions_in(recipe: Any) -> dict[str, Any]:
+    """What a recipe knows of its actions; of a merged file, what all its inputs agree on."""
+    merged = recipe.get("merged") if isinstance(recipe, Mapping) else None
+    if isinstance(merged, list) and merged:
+        each = [_actions_in(part.get("recipe")) if isinstance(part, Mapping) else {} for part in merged]
+        return {k: v for k, v in each[0].items() if all(k in other and other[k] == v for other in each)}
+    declared = _part(recipe, "options", "conventions", "action")
+    return {**_part(recipe, "read", "action"), **{k: v for k, v in declared.items() if v is not None}}
 
 
 def _part(recipe: Any, *keys: str) -> Mapping[str, Any]:

@@ -333,9 +333,19 @@ def _store_plan(
 
 
 def kind_of_l2(path: Path) -> str:
-    """The source kind in an L2 file's recipe; "" when it has none."""
+    """The source kind in an L2 file's recipe, of a merged one that of all its inputs; "" when it has none."""
     with DemosFile(path) as demos:
-        options = demos.recipe.get("options", {})
+        return _kind_in(demos.recipe)
+
+
+def _kind_in(recipe: Any) -> str:
+    if not isinstance(recipe, Mapping):
+        return ""
+    merged = recipe.get("merged")
+    if isinstance(merged, list):
+        kinds = {_kind_in(part.get("recipe")) if isinstance(part, Mapping) else "" for part in merged}
+        return kinds.pop() if len(kinds) == 1 else ""
+    options = recipe.get("options", {})
     return str(options.get("kind", "")) if isinstance(options, Mapping) else ""
 
 

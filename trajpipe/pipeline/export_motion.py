@@ -12,6 +12,7 @@ from typing import Any, Final
 from trajpipe.core import names
 from trajpipe.demos.reader import DemosFile
 
+STATE: Final = ("joint_pos", "root_pos", "root_quat")
 _UNKNOWN: Final = "unknown"
 _ROOT: Final = {
     "root_pos": ("root_pos_x", "root_pos_y", "root_pos_z"),
@@ -20,10 +21,10 @@ _ROOT: Final = {
 
 
 def with_motion_names(options: Mapping[str, Any], inputs: Sequence[Path]) -> dict[str, Any]:
-    """Export options with a motion's dimension names and robot type filled in where nothing is declared.
+    """Export options with a motion's state, dimension names and robot type where nothing is declared.
 
     L2 files that are not all motions of one robot leave the options as they are. The state of a motion is
-    what every export's is: all one-dimensional terms, here joint angles and root pose.
+    joint angles and root pose.
 
     Args:
         options: Keyword arguments of `trajpipe.export.ExportOptions`.
@@ -34,15 +35,22 @@ def with_motion_names(options: Mapping[str, Any], inputs: Sequence[Path]) -> dic
         return dict(options)
     joints, robot = found[0]
     named = {"joint_pos": joints, names.DATASET_ACTIONS: joints, **_ROOT, **options.get("names", {})}
-    declared = options.get("robot_type", _UNKNOWN)
-    return {**options, "names": named, "robot_type": robot if declared == _UNKNOWN else declared}
+    declared, state = options.get("robot_type", _UNKNOWN), options.get("state")
+    return {
+        **options,
+        "names": named,
+        "state": STATE if state is None else state,
+        "robot_type": robot if declared == _UNKNOWN else declared,
+    }
 
 
 def _motion_of(path: Path) -> tuple[tuple[str, ...], str] | None:
     """(joint names, robot) of an L2 file of motions; None of any other."""
     with DemosFile(path) as demos:
         env_args = demos.env_args
-    if env_args.get("actions") != names.ACTIONS_ARE_NEXT_JOINT_POS:
+        terms = next((set(episode.columns) for episode in demos.episodes()), set())
+    named = {f"{names.GROUP_OBS}/{term}" for term in STATE} <= terms
+    if env_args.get("actions") != names.ACTIONS_ARE_NEXT_JOINT_POS or not named:
         return None
     kwargs = env_args.get("env_kwargs", {})
     joints = kwargs.get("joint_names")

@@ -202,3 +202,17 @@ def test_the_real_clip(shared_data: Path, tmp_path: Path) -> None:
     assert measures["lafan-velocities"]["angular_share_off"] <= 0.25
     assert measures["lafan-joint-limits"]["joint_values_outside"] == 0
     assert 0 < measures["lafan-feet"]["penetration_m"] < 0.1
+
+
+@pytest.mark.parametrize("version", ["lerobot-v2.0", "lerobot-v3.0"])
+def test_every_lerobot_version_takes_motions(clip: Path, tmp_path: Path, version: str) -> None:
+    _convert([clip], tmp_path / "lerobot", version)
+
+
+def test_a_merged_l2_file_is_still_one_of_motions(clip: Path, tmp_path: Path) -> None:
+    other = write_csv(tmp_path / "b.csv", motion_clip("fast", 12))
+    merged = _convert([clip, other], tmp_path / "all.hdf5", "demos")
+    assert [f.code for f in merged.checks.findings() if f.severity is Severity.WARN] == []
+    store = _convert([merged.path], tmp_path / "all.h5", "store")
+    assert store.facts["columns"] == 9
+    assert store.facts["episodes"] == 2
