@@ -32,6 +32,7 @@ from trajpipe.sources.motion_clips import (
     RawClip,
     checked_quaternions,
     mapped_joints,
+    misplaced_bodies,
     motion_options,
     one_rate,
 )
@@ -110,7 +111,8 @@ class LafanSource(Source):
 def _episode(clip: RawClip, declared: MotionOptions, options: ReadOptions, place: Place) -> Episode:
     joint_pos, filled = mapped_joints(clip, declared, place)
     quaternion, off = checked_quaternions(clip, declared, place)
-    for finding in (*clip.findings, *filled, *off):
+    misplaced = misplaced_bodies(clip, joint_pos, place)
+    for finding in (*clip.findings, *filled, *off, *misplaced):
         options.report(finding)
     columns: dict[str, NDArray[Any]] = {
         names.DATASET_ACTIONS: next_rows(joint_pos).astype(np.float32),

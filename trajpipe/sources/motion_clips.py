@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Finding, Place, Severity
-from trajpipe.motion.g1 import JOINTS, JOINTS_23
+from trajpipe.motion.g1 import JOINTS, JOINTS_23, g1
+from trajpipe.motion.kinematics import forward
 
 OPTIONS: Final = (
     "columns",
@@ -29,6 +30,8 @@ OPTIONS: Final = (
 # A unit quaternion of six decimals is off by less; one beyond REFUSED_NORM is no rotation.
 UNIT_TOLERANCE: Final = 1e-5
 REFUSED_NORM: Final = 1e-2
+# Published revisions of the model put a body up to 11 mm apart.
+MISPLACED_M: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class RawClip:
         joint_pos: (n, len(joints)) radians.
         findings: Oddities met.
         left_out: Names of what the file holds besides.
+        bodies: Body → recorded world positions (n, 3), where the file has them: evidence, not carried over.
     """
 
     name: str
@@ -125,6 +129,7 @@ class RawClip:
     joint_pos: NDArray[np.float64]
     findings: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
+    bodies: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.joint_pos)
@@ -248,6 +253,27 @@ def checked_quaternions(
     message = f"{int(bad.sum())} of {len(norms)} root quaternions have a norm other than 1 ({done})"
     finding = Finding("quaternion-not-unit", Severity.WARN, message, where, f"{norms[row]:.6g}", "1")
     return (clip.root_quat / norms[:, None] if options.normalise_quaternions else clip.root_quat), [finding]
+
+
+def misplaced_bodies(clip: RawClip, joint_pos: NDArray[np.float64], place: Place) -> list[Finding]:
+    """Recorded bodies that the robot's joints do not lead to: joints mixed up, or another quaternion order.
+
+    Args:
+        clip: The clip; without recorded bodies there is nothing to find.
+        joint_pos: (n, 29) in the robot's order.
+        place: Named in the finding.
+    """
+    known = [name for name in clip.bodies if name in g1().bodies]
+    if not known:
+        return []
+    positions, _ = forward(g1(), clip.root_pos, clip.root_quat, joint_pos)
+    apart = {n: float(np.abs(positions[:, g1().body(n)] - clip.bodies[n]).max(initial=0)) for n in known}
+    wrong = {name: distance for name, distance in apart.items() if not distance <= MISPLACED_M}
+    if not wrong:
+        return []
+    listed = ", ".join(f"{name} {distance:.3f} m" for name, distance in wrong.items())
+    message = "recorded bodies are not where the joints put them: are joints or quaternions in another order?"
+    return [Finding("bodies-misplaced", Severity.WARN, message, Place(place.file, place.demo), listed[:160])]
 
 
 def one_rate(clips: Iterable[RawClip], default: Fraction) -> Fraction | None:

@@ -69,7 +69,19 @@ def read_npz(path: Path, options: MotionOptions, order: QuaternionOrder | None) 
         got = f"{len(position)}, {len(quaternion)} and {len(angles)} rows"
         raise InputError("a clip's arrays have one length", place=place, got=got, code="ragged")
     fps = rate_from(arrays["fps"], place) if "fps" in arrays else None
-    return [RawClip(path.stem, fps, position, quaternion, joints, angles, (), others)]
+    bodies = _bodies(arrays, len(angles), place)
+    return [RawClip(path.stem, fps, position, quaternion, joints, angles, (), others, bodies)]
+
+
+def _bodies(arrays: dict[str, NDArray[Any]], count: int, place: Place) -> dict[str, NDArray[np.float64]]:
+    """Recorded world positions of named bodies; none where the file has none or they do not fit."""
+    names = _text(arrays, _BODIES, place)
+    if names is None or not any(key in arrays for key in _BODY_POS):
+        return {}
+    positions = _floats(arrays, _BODY_POS, 3, place)
+    if positions.shape != (count, len(names), 3):
+        return {}
+    return {name: positions[:, index] for index, name in enumerate(names)}
 
 
 def _root(

@@ -137,13 +137,16 @@ def write_pickle(path: Path, entries: Mapping[str, object], protocol: int = 4) -
 
 
 def write_npz(path: Path, clip: MotionClip) -> Path:
-    """The form of AMP motion files: named joints, and the pelvis among named bodies, scalar first."""
+    """The form of AMP motion files: named joints, and the pelvis among named bodies, scalar first.
+
+    The other body is a hand that the robot's model has not.
+    """
     np.savez(
         path,
         fps=np.array(clip.fps),
         dof_names=np.array(JOINTS),
         dof_positions=clip.joint_pos,
-        body_names=np.array(["torso_link", "pelvis"]),
+        body_names=np.array(["left_rubber_hand", "pelvis"]),
         body_positions=np.stack([clip.root_pos + 1, clip.root_pos], axis=1),
         body_rotations=np.stack([clip.root_quat, clip.root_quat[:, [3, 0, 1, 2]]], axis=1),
     )
