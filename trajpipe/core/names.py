@@ -196,6 +196,7 @@ class Reason(StrEnum):
     DECLARED_REJECTED = "declared-rejected"
     REMOVED = "removed"
     OVER_CAP = "over-cap"
+    NOT_PUBLISHED = "not-published"
     TOO_LONG = "too-long"
     NO_OPS = "no-ops"
     SATURATED = "saturated"

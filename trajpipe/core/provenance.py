@@ -114,6 +114,16 @@ def stamp(output: Path, recipe: Recipe, extra: Mapping[str, Any] | None = None) 
     return value
 
 
+def claim(output: Path, recipe: Recipe) -> None:
+    """Say that an output about to appear is ours, unless a stamp says so already.
+
+    A claim never counts as unchanged; `stamp` replaces it. After a kill in between it still tells our own
+    output from a file that somebody else put there.
+    """
+    if read_stamp(output) is None:
+        atomic.write_json(beside(output, names.SUFFIX_RECIPE), recipe.to_json() | {"key": "", "output": {}})
+
+
 def read_stamp(output: Path) -> dict[str, Any] | None:
     """The stamp beside an output; None when absent or not a stamp of this version."""
     path = beside(output, names.SUFFIX_RECIPE)

@@ -16,8 +16,8 @@ from trajpipe.checks.registry import CheckReport, CheckResult, merged
 from trajpipe.core import atomic, jsontext, names, provenance
 from trajpipe.core.errors import StateError, TrajpipeError
 from trajpipe.core.findings import Finding, Findings, Place, Severity
-from trajpipe.core.ledger import Ledger, LedgerEntry
-from trajpipe.core.names import Stage
+from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
+from trajpipe.core.names import Reason, Stage
 from trajpipe.core.provenance import Recipe
 
 
@@ -167,7 +167,7 @@ def _build(job: Job) -> StageResult:
         report.path = str(job.target)
         _add_source_findings(report, made.findings)
         if report.blocked:
-            result = _result(job, Status.FAILED, made.ledger, report, made.facts)
+            result = _result(job, Status.FAILED, _unpublished(made.ledger), report, made.facts)
             result.error = "a blocking check failed: " + "; ".join(
                 str(f)
                 for r in report.results
@@ -177,13 +177,28 @@ def _build(job: Job) -> StageResult:
             )
             _note_failure(job, result)
             return result
+        provenance.claim(job.target, job.recipe)
         atomic.publish(temporary, job.target)
     stamp = provenance.stamp(job.target, job.recipe, {**job.extra, "facts": made.facts})
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_LEDGER), made.ledger.to_json())
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_CHECKS), report.to_json())
+    provenance.beside(job.target, names.SUFFIX_FAILURE).unlink(missing_ok=True)
     result = _result(job, Status.BUILT, made.ledger, report, made.facts)
     result.data_version, result.bytes = stamp["output"]["sha256"], stamp["output"]["size"]
     return result
+
+
+def _unpublished(ledger: Ledger) -> Ledger:
+    """The ledger of an output that was not published: what would have been written is rejected."""
+    detail = "a blocking check failed, nothing was published"
+    entries = []
+    for one in ledger.entries:
+        more = [
+            Rejection(one.recording, f"episode {i}", Reason.NOT_PUBLISHED.value, detail)
+            for i in range(one.written)
+        ]
+        entries.append(entry(one.recording, one.stage, 0, [*one.rejected, *more]))
+    return Ledger(entries, dict(ledger.failed))
 
 
 def _add_source_findings(report: CheckReport, findings: Findings) -> None:
