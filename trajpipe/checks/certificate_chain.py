@@ -30,6 +30,7 @@ class RawSide:
         l2: Its L2 file.
         episodes: The recording read again by its source, under the transforms that L2 declares.
         sha256: Hash of the recording as it is now.
+        recorded_name: Its name when L2 was made; "" = the same.
         recorded_sha256: Hash that the L2 file's recipe names; "" when it names none.
         transforms: The declared transforms, for people (`rename a to b`, `causal shift`).
         rejected: Episode name → reason, from the ledger beside the L2 file.
@@ -40,6 +41,7 @@ class RawSide:
     l2: Path
     episodes: Callable[[], Iterator[Episode | Rejection]]
     sha256: str = ""
+    recorded_name: str = ""
     recorded_sha256: str = ""
     transforms: tuple[str, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)

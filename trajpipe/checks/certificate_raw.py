@@ -48,7 +48,9 @@ def compare_recording(code: str, side: RawSide, count: Count) -> Iterator[Told]:
                 continue
             if not {item.name, item.source_demo} & set(side.rejected):
                 count.add(item.length, item.task, None)
-            key = (item.source_file or side.name, item.source_demo or item.name)
+            own = item.source_file in ("", side.name)
+            recorded = (side.recorded_name or side.name) if own else item.source_file
+            key = (recorded, item.source_demo or item.name)
             demo = demos.get(key)
             left.pop(key, None)
             if demo is None:

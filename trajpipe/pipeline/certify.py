@@ -81,6 +81,7 @@ def raw_side(l2: Path, recording: Path) -> RawSide:
         l2=l2,
         episodes=partial(read_again, reading, rejected),
         sha256=recording_sha256(recording, l2),
+        recorded_name=reading.name,
         recorded_sha256=reading.sha256,
         transforms=reading.transforms,
         rejected=rejected,

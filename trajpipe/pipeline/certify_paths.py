@@ -19,6 +19,7 @@ from trajpipe.demos.reader import DemosFile
 from trajpipe.pipeline import certify
 from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
+from trajpipe.sources.base import source, sources
 
 _L2_SUFFIXES: Final = (".hdf5", ".h5")
 _CONTEXT: Final = ("state", "action", "extras", "successful_only", "gr00t")
@@ -130,11 +131,14 @@ def _recording(raw: Path, l2: Path) -> Path:
         InputError: it is not there.
     """
     with DemosFile(l2) as demos:
-        recorded = demos.recipe.get("inputs", {})
+        recipe = demos.recipe
+    recorded = recipe.get("inputs", {})
     if not isinstance(recorded, Mapping) or len(recorded) != 1:
         return raw  # the rule of the edge says that the file does not tell
     (name, sha256), *_ = recorded.items()
-    found = [raw] if raw.name == name or not raw.is_dir() else sorted(raw.rglob(str(name)))
+    if raw.name == name or not raw.is_dir() or _is_recording(raw, recipe):
+        return raw
+    found = sorted(p for p in raw.rglob("*") if p.name == name)
     if len(found) > 1:
         found = [p for p in found if provenance.sha256_path(p) == sha256] or found
     if not found:
@@ -146,3 +150,10 @@ def _recording(raw: Path, l2: Path) -> Path:
             code="missing-file",
         )
     return found[0]
+
+
+def _is_recording(folder: Path, recipe: Mapping[str, Any]) -> bool:
+    """True for a folder that is a recording by itself, under whatever name it lies here."""
+    options = recipe.get("options")
+    kind = options.get("kind") if isinstance(options, Mapping) else None
+    return kind in sources() and source(str(kind)).detect(folder)

@@ -36,7 +36,8 @@ class Reading:
         kind: Source kind.
         conventions: As declared.
         options: Source options.
-        sha256: Of the recording that was read; "" when the recipe does not say.
+        name: The recording's name when it was read.
+        sha256: Its hash then; "" when the recipe does not say.
         causal: Shifted by one row.
         drop_stale_first_row: A first row that is the previous episode's last is dropped.
     """
@@ -45,6 +46,7 @@ class Reading:
     kind: str
     conventions: Conventions
     options: Mapping[str, Any]
+    name: str
     sha256: str
     causal: bool
     drop_stale_first_row: bool
@@ -80,13 +82,16 @@ def reading_of(recipe: Mapping[str, Any], recording: Path) -> Reading:
         raise InputError(
             "the recipe's conventions are damaged", place=recording.name, got=repr(error)
         ) from error
-    recorded = inputs.get(recording.name, "") if isinstance(inputs, Mapping) else ""
+    name, sha256 = recording.name, ""
+    if isinstance(inputs, Mapping) and len(inputs) == 1:
+        (name, sha256), *_ = inputs.items()
     return Reading(
         path=recording,
         kind=options["kind"],
         conventions=conventions,
         options=dict(options.get("options") or {}),
-        sha256=str(recorded),
+        name=str(name),
+        sha256=str(sha256),
         causal=options.get("align") == "causal",
         drop_stale_first_row=bool(options.get("drop_stale_first_row")),
     )

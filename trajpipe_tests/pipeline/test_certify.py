@@ -49,11 +49,13 @@ datasets:
   bottle:
     raw:
       - {kind: lerobot, glob: raw/sets/*, tag: teleop}
+    store: {layout: lerobot, image_size: [24, 32]}
     license: apache-2.0
   drawer:
     raw:
       - {kind: libero, glob: raw/libero/*.hdf5}
     align: causal
+    store: {group_by: scene}
     export: {cameras: []}
     license: apache-2.0
 """
@@ -124,6 +126,68 @@ def test_the_command_s_certificate_is_the_same_to_the_byte(built: Path, tmp_path
     report, path = certify_paths(root / "raw", root / "demos", root / "stores/lift.h5", root / "lerobot/lift")
     assert report.passed
     assert path.read_bytes() == before
+
+
+def test_one_store_per_scene_is_certified_as_one(built: Path) -> None:
+    assert list(stored(built, "drawer")["stages"]["store"]) == ["KITCHEN_SCENE1.h5"]
+    report, _ = certify_paths(
+        built / "raw", built / "demos", built / "stores/drawer", built / "lerobot/drawer"
+    )
+    assert report.passed, [str(f) for f in report.findings()]
+
+
+def test_what_the_cap_leaves_out_is_counted(tmp_path: Path) -> None:
+    write_recording(
+        "isaaclab", tmp_path / "raw/a.hdf5", episodes=3, rows=(8, 9), seed=1, cameras=(), format_version=1
+    )
+    (tmp_path / "datasets.yaml").write_text(
+        "version: 1\ndatasets:\n  capped:\n    task: lift\n    license: mit\n"
+        "    raw: [{kind: isaaclab, glob: raw/*}]\n    store: {demos_per_task: 2}\n"
+    )
+    result = run(Project.open(tmp_path / "datasets.yaml"))
+    assert result.ok, [r.error for r in result.results]
+    assert [c["episodes"] for c in stored(tmp_path, "capped")["counts"].values()] == [3, 3, 3, 2]
+    (tmp_path / "stores/capped.h5.ledger.json").unlink()
+    report = chain_report(tmp_path, "capped")
+    assert only_failing(report, "certificate-counts").place.column == "store episodes"
+
+
+def test_dropped_stale_rows_are_a_declared_transform(tmp_path: Path) -> None:
+    root = Folder(videos=False, version="v3.0", lengths=(7, 6, 5)).write(tmp_path / "raw/set")
+    path = root / "data/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    rows = table["observation.state"].to_pylist()
+    rows[7] = rows[6]
+    pq.write_table(table.set_column(0, "observation.state", pa.array(rows, pa.list_(pa.float32()))), path)
+    (tmp_path / "datasets.yaml").write_text(
+        "version: 1\ndatasets:\n  stale:\n    license: mit\n    raw: [{kind: lerobot, glob: raw/*}]\n"
+        "    filter: {drop_stale_first_row: true}\n"
+    )
+    result = run(Project.open(tmp_path / "datasets.yaml"))
+    assert result.ok, [str(f) for r in result.results for f in r.checks.findings()]
+    value = stored(tmp_path, "stale")
+    assert value["transforms"] == {"set": ["stale first rows dropped", "actions to float32"]}
+    assert {c["rows"] for c in value["counts"].values()} == {17}
+    moved = root.rename(tmp_path / "renamed")
+    paths = (tmp_path / "demos", tmp_path / "stores/stale.h5", tmp_path / "lerobot/stale")
+    report, _ = certify_paths(moved, *paths)
+    assert report.passed, [str(f) for f in report.findings()]
+
+
+def test_a_motion_store_counts_episodes_since_its_rows_are_resampled(
+    tmp_path: Path, shared_data: Path
+) -> None:
+    lines = (shared_data / "lafan_g1/dance1_subject2.csv").read_text().splitlines()[:90]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/dance.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "datasets.yaml").write_text(
+        "version: 1\ndatasets:\n  dance: {license: mit, raw: [{kind: lafan, glob: raw/*}]}\n"
+    )
+    result = run(Project.open(tmp_path / "datasets.yaml"))
+    assert result.results[-1].usable, [str(f) for f in result.results[-1].checks.findings()]
+    counts = stored(tmp_path, "dance")["counts"]
+    assert {c["episodes"] for c in counts.values()} == {1}
+    assert counts["store"]["rows"] != counts["demos"]["rows"] == counts["raw"]["rows"] == 90
 
 
 def chain_report(root: Path, name: str) -> CheckReport:
