@@ -3,7 +3,7 @@
 What is not here: the module that Dagster loads, see `trajpipe.definitions`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import dagster as dg
 from trajpipe.defs.automation import automation_sensor
 from trajpipe.defs.demos import demos_stage
 from trajpipe.defs.hub import hub_asset, push_job
+from trajpipe.defs.hub_sensor import hub_sensor
 from trajpipe.defs.jobs import build_job_name, dataset_jobs, demos_job_name, scan_job
 from trajpipe.defs.lerobot import lerobot_stage
 from trajpipe.defs.raw import raw_asset
@@ -50,10 +51,16 @@ def build_defs(
         assets=[*(raw_asset(d) for d in datasets), *(stage_asset(stage) for stage in stages), *published],
         jobs=[scan_job, *jobs.values(), *(push_job(d) for d in datasets if d.hub is not None)],
         schedules=schedules(datasets, jobs),
-        sensors=[*(folder_sensor(d, _own(d, jobs)) for d in datasets), automation_sensor(), run_failures],
+        sensors=[*_sensors(datasets, jobs), automation_sensor(), run_failures],
         resources={"project": resource, **(overrides or {})},
         executor=dg.in_process_executor,
     )
+
+
+def _sensors(datasets: Sequence[DatasetConfig], jobs: Mapping[str, Any]) -> list[dg.SensorDefinition]:
+    """The sensors of each dataset: its folder, and its repositories on the Hub."""
+    on_hub = (hub_sensor(d) for d in datasets)
+    return [*(folder_sensor(d, _own(d, jobs)) for d in datasets), *(s for s in on_hub if s is not None)]
 
 
 def _own(dataset: DatasetConfig, jobs: Mapping[str, Any]) -> list[Any]:

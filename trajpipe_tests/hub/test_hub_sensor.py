@@ -1,0 +1,116 @@
+"""The Hub-revision sensor on a real instance and a real server: absent, there, moved, pinned, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from huggingface_hub import CommitOperationAdd
+
+from trajpipe.defs import build_defs
+from trajpipe.defs.resources import ProjectResource
+from trajpipe.hub import Repository
+from trajpipe.testing import write_recording
+from trajpipe.testing.hub_server import WRITE_TOKEN
+from trajpipe_tests.hub.hubs import OwnHub
+
+CATALOGUE = """
+version: 1
+datasets:
+  lift:
+    raw: [{kind: isaaclab, hub: org/raw@main, follow: true, glob: "teleop/*.hdf5"}]
+"""
+
+
+class Source:
+    """A repository of recordings, and a project that follows it."""
+
+    def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
+        self.repository, self.folder, self.instance = Repository("org/raw"), folder, instance
+        self.repository.create(private=True)
+        self.root = folder / "data"
+        self.root.mkdir()
+        (self.root / "datasets.yaml").write_text(CATALOGUE)
+
+    def add(self, name: str, seed: int) -> str:
+        """Commit a recording; its commit."""
+        path = write_recording("isaaclab", self.folder / name, episodes=1, rows=(4, 6), seed=seed, cameras=())
+        operation = CommitOperationAdd(f"teleop/{name}", path.read_bytes())
+        return self.repository.commit([operation], parent=self.repository.state().commit, message=name)
+
+    def tick(self) -> list[str]:
+        """One tick; the runs that it asked for were run. Their keys."""
+        defs = build_defs(catalogue=self.root / "datasets.yaml")
+        resource = ProjectResource(catalogue=str(self.root / "datasets.yaml"))
+        context = dg.build_sensor_context(
+            self.instance, repository_def=defs.get_repository_def(), resources={"project": resource}
+        )
+        result = defs.get_sensor_def("lift_hub")(context)
+        assert isinstance(result, dg.SensorResult)
+        for request in result.run_requests or ():
+            job = defs.resolve_job_def("scan_job")
+            assert job.execute_in_process(instance=self.instance, run_config=request.run_config).success
+        return [str(request.run_key) for request in result.run_requests or ()]
+
+
+@pytest.fixture
+def source(own: OwnHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
+    """A repository with one recording."""
+    monkeypatch.setenv("HF_ENDPOINT", own.url)
+    monkeypatch.setenv("HF_TOKEN", WRITE_TOKEN)
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = Source(tmp_path, instance)
+        made.add("a.hdf5", 1)
+        yield made
+
+
+def test_a_revision_that_moves_is_fetched_once(source: Source) -> None:
+    fetched = source.root / "raw/lift/org__raw/teleop"
+    assert len(source.tick()) == 1
+    assert (fetched / "a.hdf5").is_file()
+    assert source.instance.get_dynamic_partitions("lift_recordings") == ["a"]
+    assert source.tick() == []
+    commit = source.add("b.hdf5", 2)
+    assert source.tick() == [f"lift:org/raw@{commit}"]
+    assert (fetched / "b.hdf5").is_file()
+    assert source.instance.get_dynamic_partitions("lift_recordings") == ["a", "b"]
+    assert source.tick() == []
+
+
+def test_a_pinned_revision_is_asked_for_once(source: Source, own: OwnHub) -> None:
+    source.repository.tag("v1", source.repository.state().commit)
+    pinned = CATALOGUE.replace("@main, follow: true", "@v1")
+    (source.root / "datasets.yaml").write_text(pinned)
+    assert len(source.tick()) == 1
+    source.add("b.hdf5", 2)
+    asked = len(own.asked())
+    assert source.tick() == []
+    assert len(own.asked()) == asked
+
+
+def test_offline_nothing_is_asked(source: Source, own: OwnHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    asked = len(own.asked())
+    assert source.tick() == []
+    assert len(own.asked()) == asked
+
+
+def test_a_hub_that_refuses_is_said_without_the_token(source: Source, own: OwnHub) -> None:
+    own.fault("status", "GET .*/revision/", status=403)
+    with pytest.raises(Exception, match="org/raw") as error:
+        source.tick()
+    assert WRITE_TOKEN not in str(error.value)
+
+
+def test_only_datasets_on_the_hub_have_the_sensor_and_it_is_on(source: Source) -> None:
+    def sensors() -> dict[str, str]:
+        found = build_defs(catalogue=source.root / "datasets.yaml").get_repository_def().sensor_defs
+        return {s.name: s.default_status.value for s in found if s.name.endswith("_hub")}
+
+    assert sensors() == {"lift_hub": "RUNNING"}
+    plain = 'raw: [{kind: isaaclab, glob: "teleop/*.hdf5"}]'
+    (source.root / "datasets.yaml").write_text(f"version: 1\ndatasets: {{lift: {{{plain}}}}}")
+    assert sensors() == {}
