@@ -13,8 +13,10 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from trajpipe.core import names
+from trajpipe.pipeline.catalogue_problems import did_you_mean
+
 NAME_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-TAG_PATTERN: Final = r"[a-z][a-z0-9-]*"
 TERM_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_.]*"
 
 _EMAIL: Final = re.compile(r"[A-Za-z0-9._%+\-]+@[A-Za-z0-9.\-]+\.[A-Za-z]{2,}")
@@ -32,6 +34,8 @@ def problem(rule: str, expected: str | None = None, hint: str | None = None) -> 
 
 
 def _one_or_many(value: Any) -> Any:
+    if not isinstance(value, (str, list, tuple)):
+        raise problem("the value has the wrong type", "text, or a list of texts")
     return [value] if isinstance(value, str) else value
 
 
@@ -93,6 +97,13 @@ def _owner(value: str) -> str:
     raise problem("an owner is not valid", "an e-mail address or `team:<name>`")
 
 
+def _tag(value: str) -> str:
+    known = [tag.value for tag in names.Tag]
+    if value in known:
+        return value
+    raise problem("a tag is not valid", f"one of {', '.join(known)}", did_you_mean(value, known))
+
+
 def _matching(pattern: str, rule: str, expected: str) -> AfterValidator:
     def check(value: str) -> str:
         if re.fullmatch(pattern, value):
@@ -142,14 +153,8 @@ Owner = Annotated[str, AfterValidator(_owner)]
 _NAME_RULE: Final = "letters, digits and _, not beginning with a digit"
 DatasetName = Annotated[str, _matching(NAME_PATTERN, "a dataset's name is not valid", _NAME_RULE)]
 TaskName = Annotated[str, _matching(NAME_PATTERN, "a task's name is not valid", _NAME_RULE)]
-Tag = Annotated[
-    str,
-    _matching(
-        TAG_PATTERN,
-        "a tag is not valid",
-        "lower-case letters, digits and -, e.g. scripted, rl, teleop, mocap",
-    ),
-]
+Tag = Annotated[str, AfterValidator(_tag), WithJsonSchema({"type": "string", "enum": list(names.Tag)})]
+"""Where episodes came from."""
 TermName = Annotated[
     str,
     _matching(

@@ -9,6 +9,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -126,11 +127,17 @@ def source(kind: str) -> Source:
     """The source of a kind.
 
     Raises:
-        MissingNameError: no such kind; the message lists the kinds.
+        MissingNameError: no such kind; the message lists the kinds and offers the nearest.
     """
     known = sources()
     if kind not in known:
-        raise MissingNameError("no source of this kind", got=kind, expected=f"one of {', '.join(known)}")
+        near = get_close_matches(kind, known, n=1)
+        raise MissingNameError(
+            "no source of this kind",
+            got=kind,
+            expected=f"one of {', '.join(known)}",
+            hint=f"Did you mean `{near[0]}`?" if near else None,
+        )
     return known[kind]
 
 

@@ -27,10 +27,15 @@ def test_every_kind_to_every_target(invoke: Command, tmp_path: Path, kind: str, 
 
 
 def test_the_target_is_told_by_the_suffix(invoke: Command, built: Path, tmp_path: Path) -> None:
-    for name, target in (("a.hdf5", "demos"), ("b.h5", "store"), ("c", "lerobot-v2.1")):
+    by, none = "by the suffix of", "as there is no suffix in"
+    for name, target, why in (
+        ("a.hdf5", "demos", by),
+        ("b.h5", "store", by),
+        ("c", "lerobot-v2.1", none),
+    ):
         ran = invoke("convert", built / "take.hdf5", tmp_path / name, "--fps", "20")
         assert ran.code == 0
-        assert f"--to {target}, by the suffix of {name}" in ran.err
+        assert f"--to {target}, {why} {name}" in ran.err
         assert (tmp_path / name).exists()
     ran = invoke("convert", built / "take.hdf5", tmp_path / "d.zip")
     assert ran.code == 2

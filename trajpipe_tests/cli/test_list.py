@@ -1,5 +1,6 @@
 """`trajpipe list`: datasets, recordings, and the state of every stage."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ def test_why_a_recording_failed_is_shown(invoke: Command, data: Path) -> None:
     assert "1 failed" in ran.out
     assert "why they failed: trajpipe list lift" in ran.err
     assert "the file is empty" in invoke("list", "lift", "--root", data, COLUMNS="400").out
+
+
+def test_a_store_whose_build_failed_is_not_called_missing(invoke: Command, data: Path) -> None:
+    at, catalogue = ("--root", data), data / "datasets.yaml"
+    good = catalogue.read_text()
+    catalogue.write_text(f"{good}    store: {{layout: libero}}\n")
+    assert invoke("run", *at, "--stage", "demos", "--stage", "store").code == 1
+    assert (data / "stores/lift.h5.failure.json").is_file()
+    (one,) = invoke("list", *at, "--json").json["datasets"]
+    noted = json.loads((data / "stores/lift.h5.failure.json").read_text())
+    assert (one["store"]["state"], one["store"]["why"]) == ("failed", noted["error"])
+    assert one["lerobot"]["state"] == "missing"
+    brief = invoke("list", *at)
+    assert "why they failed: trajpipe list lift" in brief.err
+    catalogue.write_text(good)
+    assert invoke("run", *at, "--stage", "store").code == 0
+    assert states(invoke("list", *at, "--json").json)[1] == "built"
 
 
 def test_listing_changes_nothing(invoke: Command, data: Path) -> None:

@@ -202,11 +202,16 @@ def test_a_datasets_keys(tmp_path: Path, lines: str, message: str) -> None:
         ("{glob: []}", "glob: the list is empty; expected one item at least"),
         (
             "{glob: a.h5, tag: My Tag}",
+            ('tag: a tag is not valid; got "My Tag"; expected one of scripted, rl, teleop, mocap, unknown'),
+        ),
+        (
+            "{glob: a.h5, tag: teleopp}",
             (
-                'tag: a tag is not valid; got "My Tag"; '
-                "expected lower-case letters, digits and -, e.g. scripted, rl, teleop, mocap"
+                'tag: a tag is not valid; got "teleopp"; '
+                "expected one of scripted, rl, teleop, mocap, unknown. Did you mean `teleop`?"
             ),
         ),
+        ("{glob: 7}", "glob: the value has the wrong type; got 7; expected text, or a list of texts"),
         (
             "{glob: a.h5, terms: {x: a/b}}",
             (

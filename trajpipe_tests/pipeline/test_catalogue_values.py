@@ -170,7 +170,7 @@ def test_what_is_no_owner(text: str) -> None:
     [
         (DatasetName, ["lift", "Lift_2", "_x"], ["", "2lift", "lift-2", "a b", "a/b", "lift\n", "lïft"]),
         (TaskName, ["lift", "KITCHEN_SCENE5"], ["", "a b", "a/b", "../a"]),
-        (Tag, ["rl", "mocap", "human-2"], ["", "RL", "my tag", "rl_x", "2x"]),
+        (Tag, ["rl", "mocap", "unknown"], ["", "RL", "my tag", "rl_x", "teleopp", "human-2"]),
         (TermName, ["eef_pos", "obs.a", "_q"], ["", "a/b", "2q", "a b", ".a"]),
         (HubRepository, ["org/name", "a-b/c.d_e"], ["", "name", "a/b/c", "/b", "a/", "a b/c"]),
     ],

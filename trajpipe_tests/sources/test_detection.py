@@ -154,6 +154,8 @@ def test_the_registry_names_its_kinds() -> None:
     assert base.source("libero").title.startswith("LIBERO")
     with pytest.raises(MissingNameError, match="isaaclab, lafan, lerobot, libero, robomimic, robosuite"):
         base.source("rosbag")
+    with pytest.raises(MissingNameError, match=r"Did you mean `isaaclab`\?"):
+        base.source("isaaclb")
 
 
 def test_env_args_deeper_than_the_parser_goes_are_no_crash(tmp_path: Path) -> None:

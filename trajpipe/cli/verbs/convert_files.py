@@ -266,7 +266,8 @@ def _target(to: str | None, destination: Path, terminal: Terminal) -> str:
         chosen = _BY_SUFFIX.get(destination.suffix)
         if chosen is None:
             raise UsageError("--to is needed", got=destination.name, expected=f"one of {', '.join(known)}")
-        terminal.note(f"--to {chosen}, by the suffix of {destination.name}")
+        why = "by the suffix of" if destination.suffix else "as there is no suffix in"
+        terminal.note(f"--to {chosen}, {why} {destination.name}")
         return chosen
     to = {"lerobot": "lerobot-v2.1", "l2": "demos"}.get(to, to)
     if to not in known:

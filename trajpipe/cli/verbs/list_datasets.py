@@ -11,9 +11,12 @@ import typer
 
 from trajpipe.cli.terminal import EXIT_FINE, Terminal, cell, table
 from trajpipe.cli.verbs.options import CatalogueOption, RootOption, chosen_datasets, open_project
+from trajpipe.core import jsontext, names, provenance
 from trajpipe.core.names import Stage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trajpipe.pipeline.project import Project
     from trajpipe.pipeline.run import Planned
 
@@ -44,8 +47,8 @@ def list_datasets(
 
     terminal: Terminal = ctx.obj
     project = open_project(catalogue, root)
-    names = chosen_datasets(project, datasets)
-    described = [_describe(project, name, plan(project, [name])) for name in names]
+    chosen = chosen_datasets(project, datasets)
+    described = [_describe(project, name, plan(project, [name])) for name in chosen]
     terminal.document(
         {"catalogue": str(project.catalogue.path), "root": str(project.root), "datasets": described}
     )
@@ -53,7 +56,11 @@ def list_datasets(
         _print_datasets(described, terminal)
         for one in described if datasets else ():
             _print_recordings(one, terminal)
-        broken = [d["name"] for d in described if any(r["state"] == "failed" for r in d["recordings"])]
+        broken = [
+            d["name"]
+            for d in described
+            if any(r["state"] == "failed" for r in (*d["recordings"], d["store"], d["lerobot"]))
+        ]
         if broken and not datasets:
             terminal.note(f"why they failed: trajpipe list {broken[0]}")
     return EXIT_FINE
@@ -69,8 +76,20 @@ def _describe(project: "Project", name: str, steps: "Sequence[Planned]") -> dict
             raw = found[step.key]
             recordings.append({"key": step.key, "raw": str(raw.path), "kind": raw.entry.kind} | one)
         else:
-            outputs[step.stage.value] = one
+            outputs[step.stage.value] = one | _failure(step.path, one["state"])
     return {"name": name, "description": dataset.description, "recordings": recordings} | outputs
+
+
+def _failure(output: "Path", state: str) -> dict[str, str]:
+    """State and reason of a store or an export whose last attempt failed; empty when it did not.
+
+    A build that succeeds removes the note beside its output; a folder of stores has a note per store.
+    """
+    beside = provenance.beside(output, names.SUFFIX_FAILURE)
+    noted = [p for p in (beside, *sorted(output.glob(f"*{names.SUFFIX_FAILURE}"))) if p.is_file()]
+    if state == "built" or not noted:
+        return {}
+    return {"state": "failed", "why": str(jsontext.loads(noted[0].read_bytes(), place=noted[0]).get("error"))}
 
 
 def _print_datasets(described: "Sequence[dict[str, Any]]", terminal: Terminal) -> None:
