@@ -1,6 +1,6 @@
 """Opening HDF5 files that others made: clear errors for what is not HDF5, and no way out of the file.
 
-External links, external storage, virtual datasets and link cycles are refused before anything is read.
+External and soft links, external storage, virtual datasets and link cycles are refused before any reading.
 What is not here: any layout (L2, store, raw formats).
 """
 
@@ -25,6 +25,18 @@ LOCK_RETRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.2
 _MAX_DATASETS: Final = 5_000_000
 _REMEMBERED: Final = 256
+_CIRCLE: Final = "a group that links back to one that holds it"
+_SOFT: Final = "a soft link"
+# What leads astray → code, reason, what to do; anything else reads other files.
+_REFUSALS: Final = {
+    _CIRCLE: ("link-cycle", "", None),
+    _SOFT: (
+        "soft-link",
+        ": it may lead in a circle or to nothing",
+        "Copy what its links name: in h5py, `old.copy(name, new, expand_soft=True)` of each name in it.",
+    ),
+}
+_READS_OTHERS: Final = ("external-reference", ": a recording may not read other files", None)
 
 
 def looks_like_hdf5(path: Path) -> bool:
@@ -53,7 +65,7 @@ def open_hdf5(path: Path, *, chunk_cache_bytes: int = 1 << 20) -> Iterator[h5py.
     Raises:
         UnreadableError: not there, not HDF5, truncated; the message says which, with both sizes where known.
         LockedError: another process is writing it (retried for a second first).
-        UntrustedError: an external link, external storage, a virtual dataset or a link cycle.
+        UntrustedError: an external or soft link, external storage, a virtual dataset or a link cycle.
     """
     handle = _open(path, chunk_cache_bytes)
     try:
@@ -137,16 +149,15 @@ def refuse_ways_out(handle: h5py.File, path: Path) -> None:
     """Walk all links of an open file and refuse what reads other files.
 
     Raises:
-        UntrustedError: an external link, external storage, a virtual dataset or a link cycle; names it.
+        UntrustedError: an external or soft link, external storage, a virtual dataset or a link cycle;
+            names it.
         UnreadableError: the file's own structure cannot be walked.
     """
     with damage_named(path):
         for place, what in _ways_out(handle):
-            circle = "links back" in what
+            code, why, hint = _REFUSALS.get(what, _READS_OTHERS)
             raise UntrustedError(
-                f"{what} is refused" + ("" if circle else ": a recording may not read other files"),
-                place=Place(file=path.name, column=place),
-                code="link-cycle" if circle else "external-reference",
+                f"{what} is refused{why}", place=Place(file=path.name, column=place), hint=hint, code=code
             )
 
 
@@ -192,14 +203,14 @@ def _ways_out(handle: h5py.File) -> Iterator[tuple[str, str]]:
 
     handle.id.links.visit(see_link, info=True)
     for name in _circles(addresses):
-        yield name.decode("utf-8", "surrogateescape"), "a group that links back to one that holds it"
+        yield name.decode("utf-8", "surrogateescape"), _CIRCLE
     for name, kind in links:
         path = name.decode("utf-8", "surrogateescape")
         if kind == h5py.h5l.TYPE_EXTERNAL:
             target = handle.get(path, getlink=True).filename
             yield path, f"an external link to {Path(target).name!r}"
         else:
-            yield path, "a soft link" if kind == h5py.h5l.TYPE_SOFT else "a link of an unknown kind"
+            yield path, _SOFT if kind == h5py.h5l.TYPE_SOFT else "a link of an unknown kind"
     h5py.h5o.visit(handle.id, see_object, info=True)
     for name in datasets:
         plist = h5py.h5d.open(handle.id, name).get_create_plist()

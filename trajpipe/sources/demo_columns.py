@@ -75,7 +75,8 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
     """The columns of a demo as recorded; a concatenated `obs` is split, nothing is converted yet.
 
     Raises:
-        SchemaError: the demo cannot be an episode: `no-actions` or `ragged`, which names both counts.
+        SchemaError: the demo cannot be an episode: `no-actions`, `ragged`, which names both counts, or
+            `bad-episode`: its actions are no numbers.
         InputError: the recording as a whole does not fit: `obs-concatenated` or `term-widths`.
     """
     demo, recording = reading.recording.demo(name), reading.recording
@@ -87,6 +88,7 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
             got="0 rows" if length == 0 else "no dataset of that name",
             code=names.Reason.NO_ACTIONS.value,
         )
+    _require_numeric_actions(recording, name)
     out, found = DemoColumns(length), dict[str, Column]()
     for path, item in items_below(demo).items():
         if len(item.attrs):
@@ -105,6 +107,19 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
             out.columns[path] = _of_length(reading, name, path, column, length)
     _as_matrix(out)
     return _split_obs(reading, name, out)
+
+
+def _require_numeric_actions(recording: Recording, name: str) -> None:
+    dtype = recording.demo(name)[names.DATASET_ACTIONS].dtype
+    if dtype.kind not in "buif":
+        raise SchemaError(
+            "actions are numbers",
+            place=recording.place(name, names.DATASET_ACTIONS),
+            got="text" if h5py.check_string_dtype(dtype) is not None else f"dtype {dtype}",
+            expected="a float, integer or bool dtype",
+            hint="The file is intact: write its actions again with such a dtype.",
+            code=names.Reason.BAD_EPISODE.value,
+        )
 
 
 def _top(path: str) -> str:

@@ -131,8 +131,25 @@ def test_soft_links_are_refused(tmp_path: Path) -> None:
     path = write_good(tmp_path / "soft.hdf5")
     with h5py.File(path, "a") as handle:
         handle["data/demo_1"] = h5py.SoftLink("/data/demo_0")
-    with pytest.raises(UntrustedError, match="soft link"), open_hdf5(path):
+    with pytest.raises(UntrustedError, match="soft link") as caught, open_hdf5(path):
         pass
+    assert caught.value.code == "soft-link"
+    assert "other files" not in str(caught.value)
+    assert "old.copy(name, new, expand_soft=True)" in str(caught.value.hint)
+
+
+def test_the_advice_for_soft_links_works(tmp_path: Path) -> None:
+    path, copied = write_good(tmp_path / "soft.hdf5"), tmp_path / "copied.hdf5"
+    with h5py.File(path, "a") as old:
+        old["data/demo_1"] = h5py.SoftLink("/data/demo_0")
+        old["data"].attrs["total"] = 4
+        members = sorted(old["data/demo_0"])
+    with h5py.File(path) as old, h5py.File(copied, "w") as new:
+        for name in old:
+            old.copy(name, new, expand_soft=True)
+    with open_hdf5(copied) as handle:
+        assert sorted(handle["data/demo_1"]) == members
+        assert handle["data"].attrs["total"] == 4
 
 
 def test_external_storage_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -77,3 +78,26 @@ def test_a_truncation_at_any_place_is_told(tmp_path: Path) -> None:
         path.write_bytes(content[: int(len(content) * share)])
         with pytest.raises(UnreadableError, match=r"x\.hdf5"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("actions", "got"),
+    [
+        (np.array(["left", "right"] * 3, dtype=h5py.string_dtype()), "text"),
+        (np.zeros((6, 2), "c16"), "dtype complex128"),
+    ],
+)
+def test_actions_that_are_no_numbers_are_not_called_damage(
+    tmp_path: Path, actions: np.ndarray[Any, Any], got: str
+) -> None:
+    path = isaac_file(tmp_path / "x.hdf5", {"demo_0": isaac_demo(), "demo_1": isaac_demo()})
+    with h5py.File(path, "a") as handle:
+        del handle["data/demo_1/actions"]
+        handle["data/demo_1/actions"] = actions
+    found = read(path, kind="isaaclab")
+    assert [e.name for e in found.episodes] == ["demo_0"]
+    (rejection,) = found.rejections
+    assert (rejection.episode, rejection.reason) == ("demo_1", Reason.BAD_EPISODE)
+    assert f"actions are numbers; got {got}; expected a float, integer or bool dtype" in rejection.detail
+    assert "structure" not in rejection.detail
+    assert "Copy" not in rejection.detail
