@@ -30,6 +30,9 @@ _PUBLIC: Final[dict[str, str]] = {
 }
 
 
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604 - names that load on first use
+
+
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from trajpipe.checks.registry import run_checks
 from trajpipe.core import atomic, names, provenance
 from trajpipe.core.conventions import Conventions
-from trajpipe.core.errors import InputError, TrajpipeError, UsageError
+from trajpipe.core.errors import InputError, OutputExistsError, TrajpipeError, UsageError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.order import natural_key, natural_sorted, slug
@@ -30,7 +30,7 @@ from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.convert_store import export_store, is_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
-from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform
+from trajpipe.pipeline.results import Job, Made, StageResult, Status, entry_of, failed_plainly, perform
 from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
 from trajpipe.sources.base import detect, source
 from trajpipe.sources.base import sources as source_kinds
@@ -123,21 +123,25 @@ def convert(
         One result per recording that was read, then the destination's; a broken recording fails alone.
 
     Raises:
-        UsageError: no source, an unknown target, the destination among the sources.
+        UsageError: no source or one that is not there, an unknown target, the destination among the sources.
+        OutputExistsError: the destination exists, and trajpipe did not make it.
     """
     if to == TO_STORE and sources and all(s.suffix in init_store.SUFFIXES for s in sources):
         return [_init_store(sources, destination, options)]
     sources = expanded(sources, options.kind)
     _require_usable(sources, destination, to)
+    into_folder = to == TO_DEMOS and (destination.is_dir() or destination.suffix not in (".hdf5", ".h5"))
+    for target in [_l2_name(s, destination, True) for s in sources] if into_folder else [destination]:
+        require_ours(target, force=options.force)
     if options.kind is None and any(is_store(s) for s in sources):
         return [_from_store(sources, destination, to, options, progress)]
-    if to == TO_DEMOS and (len(sources) == 1 or destination.suffix not in (".hdf5", ".h5")):
-        folder = destination.is_dir() or destination.suffix not in (".hdf5", ".h5")
-        return [_to_l2(s, _l2_name(s, destination, folder), options, progress) for s in sources]
+    if into_folder or (to == TO_DEMOS and len(sources) == 1):
+        return [_to_l2(s, _l2_name(s, destination, into_folder), options, progress) for s in sources]
     with atomic.named_temporary(destination) as temporary:
         steps, inputs = _ingested(sources, temporary.parent / "l2", options, progress)
         failures = {r.key: r.error or "a blocking check failed" for r in steps if not r.usable}
-        dataset = options.name or slug(destination.stem or destination.name)
+        file = destination.suffix in (".hdf5", ".h5")
+        dataset = options.name or slug(destination.stem if file else destination.name)
         final = _build(dataset, inputs, failures, (to, destination), options, progress)
     return [*steps, final]
 
@@ -186,6 +190,34 @@ def _require_usable(sources: Sequence[Path], destination: Path, to: str) -> None
         raise UsageError("no such target", got=to, expected=f"one of {', '.join(targets())}")
     if destination.exists() and any(s.exists() and s.samefile(destination) for s in sources):
         raise UsageError("the destination is one of the sources", got=destination)
+    absent = [s for s in sources if not s.exists()]
+    if absent:
+        listed = ", ".join(str(s) for s in absent[:3])
+        raise UsageError("a source is not there", got=listed, hint="Check the path.", code="missing-file")
+
+
+def require_ours(target: Path, *, force: bool) -> None:
+    """Refuse to put an output over what trajpipe did not make.
+
+    `force` replaces a file and a LeRobot folder; never a device, and never another folder.
+
+    Raises:
+        OutputExistsError: it exists and is not ours.
+        UsageError: it is neither a file nor a folder.
+    """
+    if not target.exists():
+        return
+    if not (target.is_file() or target.is_dir()):
+        raise UsageError("the destination is neither a file nor a folder", got=target)
+    if provenance.read_stamp(target) is not None or (target.is_dir() and not any(target.iterdir())):
+        return
+    if target.is_dir() and not (target / "meta" / "info.json").is_file():
+        hint = "Name a new folder; --force does not delete it either."
+    elif force:
+        return
+    else:
+        hint = "Use --force to replace it."
+    raise OutputExistsError("the destination exists, and trajpipe did not make it", place=target, hint=hint)
 
 
 def _l2_name(recording: Path, destination: Path, folder: bool) -> Path:
@@ -236,13 +268,29 @@ def _ingested(
     inputs: list[Path] = []
     for number, recording in enumerate(sources):
         if is_l2(recording) and options.kind is None:
-            inputs.append(recording)
+            results.append(_checked_l2(recording))
+            if results[-1].usable:
+                inputs.append(recording)
             continue
         result = _to_l2(recording, _unused(folder, recording, inputs, number), options, progress)
         results.append(replace(result, path=recording))
         if result.usable:
             inputs.append(result.path)
     return results, inputs
+
+
+def _checked_l2(path: Path) -> StageResult:
+    """An L2 file as it is, with its checks: one that was edited by hand does not pass."""
+    report = run_checks(Stage.DEMOS, path)
+    result = StageResult(path.stem, Stage.DEMOS, path.name, path, Status.UNCHANGED, checks=report)
+    if report.blocked:
+        result.status, result.error = Status.FAILED, f"{path.name} is not a valid L2 file"
+        result.ledger = Ledger(failed={path.name: result.error})
+        return result
+    with DemosFile(path) as demos:
+        result.ledger = Ledger([entry_of(path.name, Stage.DEMOS, len(demos))])
+        result.facts = {"episodes": len(demos), "rows": demos.total}
+    return result
 
 
 def _unused(folder: Path, recording: Path, taken: Sequence[Path], number: int) -> Path:

@@ -176,6 +176,7 @@ class _Attempt:
         self.rejected: list[Rejection] = []
         self.kept: list[tuple[str, Episode]] = []
         self.rows = 0
+        self.unseen_terms = set(plan.conventions.terms)
         self.last_rows: dict[str, NDArray[Any]] = {}
 
     def write(self, temporary: Path) -> Rejection | None:
@@ -200,6 +201,7 @@ class _Attempt:
                 self.progress("demos", number, len(description.episodes))
             if writer is None:
                 raise select.nothing_kept(plan.path.name, self.rejected)
+            self._note_unmatched(description)
             kept = len(self.kept)
             short = select.too_few_kept(plan.path.name, kept, self.rejected, plan.filters)
             if short is not None:
@@ -248,6 +250,7 @@ class _Attempt:
         if episode.name in self.unreadable:
             return self.unreadable[episode.name]
         try:
+            self.unseen_terms -= {p.removeprefix(f"{names.GROUP_OBS}/") for p in episode.columns}
             episode = transform.rename_terms(episode, plan.conventions.terms)
             episode = self._without_stale_row(episode)
             if plan.align_causal:
@@ -285,6 +288,16 @@ class _Attempt:
             source_sha256=episode.source_sha256 or self.recipe.inputs[plan.path.name],
             split=plan.splits.get(episode.name, plan.splits.get("")),
         )
+
+    def _note_unmatched(self, description: Description) -> None:
+        """Warn of renames and exclusions by hand that name nothing in this recording."""
+        place = Place(file=self.plan.path.name)
+        for key in sorted(self.unseen_terms):
+            message = "a rename (`terms:`, --rename) names an obs key that no demo has"
+            self.findings.add(Finding("term-not-found", Severity.WARN, message, place, got=key))
+        for demo in sorted(set(self.plan.exclude) - {""} - set(description.episodes)):
+            message = "an exclusion names a demo that is not here"
+            self.findings.add(Finding("exclude-not-found", Severity.WARN, message, place, got=demo))
 
     def _masks(self, description: Description) -> dict[str, list[str]]:
         """Masks of the L2 file under its new names: the recording's own when asked for, else the split's."""

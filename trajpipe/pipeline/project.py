@@ -176,12 +176,19 @@ class Project:
         )
 
     def _exclusions(self, recording: Recording) -> dict[str, str]:
-        names_of = {recording.key, recording.path.name, recording.path.stem}
+        own, exclude = self._names_of(recording), self.dataset(recording.dataset).exclude
+        return {e.demo or "": e.reason for e in exclude if e.recording in own}
+
+    def unmatched_exclusions(self, name: str) -> list[str]:
+        """Recordings that `exclude:` names and that are not there."""
+        known = {n for r in self.recordings(name) for n in self._names_of(r)}
+        return [e.recording for e in self.dataset(name).exclude if e.recording not in known]
+
+    def _names_of(self, recording: Recording) -> set[str]:
+        found = {recording.key, recording.path.name, recording.path.stem}
         if recording.path.is_relative_to(self.root):
-            names_of.add(recording.path.relative_to(self.root).as_posix())
-        return {
-            e.demo or "": e.reason for e in self.dataset(recording.dataset).exclude if e.recording in names_of
-        }
+            found.add(recording.path.relative_to(self.root).as_posix())
+        return found
 
     def splits(self, name: str) -> Mapping[str, Mapping[str, str]]:
         """Recording key → episode name ("" = all) → split, decided for the whole dataset."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from trajpipe.checks.registry import CheckReport, CheckResult, merged
 from trajpipe.core import atomic, jsontext, names, provenance
@@ -19,6 +19,9 @@ from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
 from trajpipe.core.names import Reason, Stage
 from trajpipe.core.provenance import Recipe
+
+SOURCE_FINDINGS: Final = "source-findings"
+NOTICED: Final = "What was repaired or noticed while reading"
 
 
 class Status(StrEnum):
@@ -203,8 +206,7 @@ def _unpublished(ledger: Ledger) -> Ledger:
 
 def _add_source_findings(report: CheckReport, findings: Findings) -> None:
     if len(findings):
-        title = "What was repaired or noticed while reading"
-        report.results.insert(0, CheckResult("source-findings", title, False, findings))
+        report.results.insert(0, CheckResult(SOURCE_FINDINGS, NOTICED, False, findings))
 
 
 def _stored(job: Job) -> StageResult | None:

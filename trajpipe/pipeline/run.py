@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from trajpipe.checks.registry import CheckReport, merged
+from trajpipe.checks.registry import CheckReport, CheckResult, merged
 from trajpipe.core import provenance
-from trajpipe.core.errors import TrajpipeError, UsageError
+from trajpipe.core.errors import CatalogueError, TrajpipeError, UsageError
+from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
@@ -23,7 +24,14 @@ from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.raw_hub import fetch_raw
-from trajpipe.pipeline.results import StageResult, blocked, failed_plainly, joined
+from trajpipe.pipeline.results import (
+    NOTICED,
+    SOURCE_FINDINGS,
+    StageResult,
+    blocked,
+    failed_plainly,
+    joined,
+)
 from trajpipe.pipeline.workers import in_workers
 
 STAGES: Final = (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
@@ -185,6 +193,8 @@ def _ingest_all(
     for recording in todo:
         try:
             plans.append(project.ingest_plan(recording))
+        except CatalogueError:
+            raise
         except (TrajpipeError, OSError) as error:
             target = project.demos_path(recording)
             yield failed_plainly(recording.dataset, Stage.DEMOS, recording.key, target, error)
@@ -218,12 +228,27 @@ def build_dataset_store(
     ready, all_of = sum(len(plan.inputs) for plan in plans), len(project.recordings(name))
     if ready < minimum:
         why = f"{ready} of {all_of} recordings are ready, {minimum} needed"
+        if not all_of:
+            patterns = ", ".join(g for entry in project.dataset(name).raw for g in entry.glob)
+            why = f"no recording matches {patterns} below {project.root}"
         details = "; ".join(f"{k}: {v}" for plan in plans for k, v in plan.failed.items())
         return blocked(name, Stage.STORE, target, f"{why}: {details}" if details else why)
     results = [build_store(plan, force=force, progress=progress) for plan in plans]
-    if project.dataset(name).store.group_by == "none":
-        return results[0]
-    return joined(name, Stage.STORE, target, results)
+    grouped = project.dataset(name).store.group_by != "none"
+    result = joined(name, Stage.STORE, target, results) if grouped else results[0]
+    _note_unmatched_exclusions(project, name, result)
+    return result
+
+
+def _note_unmatched_exclusions(project: Project, name: str, result: StageResult) -> None:
+    """Warn of exclusions by hand that name no recording: a typo would keep what was to be left out."""
+    found = Findings()
+    for recording in project.unmatched_exclusions(name):
+        place = Place(file=project.catalogue.path.name, column=f"datasets.{name}.exclude")
+        message = "an exclusion names a recording that is not here"
+        found.add(Finding("exclude-not-found", Severity.WARN, message, place, got=recording))
+    if len(found):
+        result.checks.results.insert(0, CheckResult(SOURCE_FINDINGS, NOTICED, False, found))
 
 
 def check_dataset_store(project: Project, name: str) -> CheckReport:

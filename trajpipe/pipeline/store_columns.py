@@ -71,6 +71,7 @@ def columns_of(plan: StorePlan) -> list[ColumnSource]:
     with DemosFile(plan.inputs[0]) as first:
         episode = next(iter(first.episodes()))
         found = [_action(episode), *_terms(episode, plan), *_cameras(episode, plan), *_recorded(episode)]
+    _require_matches(episode, plan)
     seen: set[str] = set()
     for column in found:
         if column.name in seen or not _COLUMN_NAME.fullmatch(column.name):
@@ -83,6 +84,22 @@ def columns_of(plan: StorePlan) -> list[ColumnSource]:
             )
         seen.add(column.name)
     return found
+
+
+def _require_matches(episode: Episode, plan: StorePlan) -> None:
+    """Every name or pattern of `terms` and `cameras` is that of a term that is there."""
+    flat = {p.removeprefix(_OBS): c for p, c in episode.columns.items() if p.startswith(_OBS)}
+    for chosen, image in ((plan.terms, False), (plan.cameras if plan.images else None, True)):
+        there = sorted(t for t, c in flat.items() if "/" not in t and is_image(c) is image)
+        lost = [pattern for pattern in chosen or () if not any(fnmatchcase(t, pattern) for t in there)]
+        if lost:
+            raise SchemaError(
+                f"no {'camera' if image else 'term'} of this name",
+                place=plan.inputs[0].name,
+                got=", ".join(lost),
+                expected=f"one of {', '.join(there)}" if there else "none is recorded",
+                code="no-such-term",
+            )
 
 
 def _action(episode: Episode) -> ColumnSource:

@@ -151,5 +151,5 @@ class StorePlan:
             "demos_per_task": self.demos_per_task,
             "libero": None if self.libero is None else self.libero.to_json(),
             "lafan": None if self.lafan is None else self.lafan.to_json(),
-            "failed": dict(sorted(self.failed.items())),
+            "failed": sorted(self.failed),
         } | ({} if self.lerobot is None else {"lerobot": self.lerobot.to_json()})
