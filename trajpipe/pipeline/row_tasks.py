@@ -23,12 +23,12 @@ ATTR_TASKS: Final = "tasks"
 
 
 def own_tasks(episode: Episode) -> tuple[str, ...] | None:
-    """Texts that the episode's `task_index` rows number; None without such rows.
+    """Texts that the episode's `task_index` rows number; None without such rows or without a table.
 
     Raises:
-        InputError: the rows are there and the table is not a JSON list of texts.
+        InputError: the table is not a JSON list of texts.
     """
-    if names.COLUMN_TASK_INDEX not in episode.columns:
+    if names.COLUMN_TASK_INDEX not in episode.columns or ATTR_TASKS not in episode.attributes:
         return None
     place = Place(episode.source_file, episode.name, f"@{ATTR_TASKS}")
     value = episode.attributes.get(ATTR_TASKS)
@@ -56,11 +56,16 @@ def with_shared_tasks(episode: Episode, tasks: Sequence[str]) -> Episode:
     """The episode with its `task_index` pointing into the shared table.
 
     Raises:
-        InputError: a row points outside the episode's own table.
+        InputError: a row points outside the episode's own table, or a text is not in the shared one.
     """
     own = own_tasks(episode)
     if own is None or not tasks:
         return episode
+    lost = [text for text in own if text not in tasks]
+    if lost:
+        place = Place(episode.source_file, episode.name, f"@{ATTR_TASKS}")
+        rule, listed = "the export's declared tasks hold those of every episode", ", ".join(map(repr, tasks))
+        raise InputError(rule, place=place, got=repr(lost[0]), expected=listed, code="task-index")
     lookup = np.array([tasks.index(text) for text in own], np.int64)
     place = Place(episode.source_file, episode.name, names.COLUMN_TASK_INDEX)
 
