@@ -128,12 +128,13 @@ def matrices_of(quaternions: Array) -> Array:
     """Rotation matrices (…, 3, 3) of scalar-last quaternions (…, 4) of any norm but zero."""
     norms: Array = np.sqrt(np.square(quaternions).sum(axis=-1, keepdims=True))
     x, y, z, w = np.moveaxis(quaternions / norms, -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    out: Array = np.empty((*quaternions.shape[:-1], 3, 3))
+    out[..., 0, 0], out[..., 0, 1] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w)
+    out[..., 0, 2], out[..., 1, 0] = 2 * (x * z + y * w), 2 * (x * y + z * w)
+    out[..., 1, 1], out[..., 1, 2] = 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    out[..., 2, 0], out[..., 2, 1] = 2 * (x * z - y * w), 2 * (y * z + x * w)
+    out[..., 2, 2] = 1 - 2 * (x * x + y * y)
+    return out
 
 
 def times_of(frames: int, fps: float) -> Array:
@@ -159,13 +160,17 @@ def state_of(rows: dict[str, Array], default: Array) -> Array:
     )
 
 
-def privileged_of(rows: dict[str, Array]) -> Array:
-    """`privileged` from the store's own body columns, in float64, with rotation matrices."""
+def privileged_of(rows: dict[str, Array], matrices: Array) -> Array:
+    """`privileged` from the store's own body columns, in float64.
+
+    Args:
+        rows: Column → rows.
+        matrices: (n, B, 3, 3), of `body_quat`.
+    """
     count = len(rows["body_pos"])
     position, velocity, spin = (
         rows[n].reshape(count, -1, 3) for n in ("body_pos", "body_vel", "body_ang_vel")
     )
-    matrices = matrices_of(rows["body_quat"].reshape(count, -1, 4))
     ahead = matrices[:, 0, :2, 0]
     cosine, sine = (ahead / np.linalg.norm(ahead, axis=1, keepdims=True)).T
     back = np.zeros((count, 3, 3))
