@@ -170,3 +170,22 @@ def test_from_an_empty_folder_to_a_red_gate(newcomer: Newcomer, tmp_path: Path) 
     failed = newcomer.recipe()
     assert failed.code == 1
     assert (newcomer.folder / "reports/gate.xml").read_text().count("<failure") == 1
+
+
+@pytest.mark.shared
+def test_a_real_recording_asks_for_a_line_passes_and_breaks(newcomer: Newcomer, shared_data: Path) -> None:
+    recording = newcomer.folder / "data/raw/pick_cup/day1.hdf5"
+    recording.write_bytes((shared_data / "isaaclab/annotated_dataset.hdf5").read_bytes())
+    asked = newcomer.does("trajpipe gate")
+    assert asked.code == 1
+    assert "Add `fps: 20` (your rate) under `conventions:`" in asked.out
+    catalogue = newcomer.folder / "data/datasets.yaml"
+    commented = "        # conventions:\n        #   fps: 20\n"
+    assert commented in catalogue.read_text()
+    catalogue.write_text(catalogue.read_text().replace(commented, commented.replace("# ", "")))
+    passed = newcomer.does("trajpipe gate")
+    assert passed.code == 0, passed.out
+    whole = recording.read_bytes()
+    recording.write_bytes(whole[: len(whole) // 2])
+    assert newcomer.does("trajpipe gate").code == 1
+    assert newcomer.recipe().code == 1
