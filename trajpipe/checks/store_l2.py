@@ -223,8 +223,8 @@ def _facts(run: _Comparison, demo: h5py.Group, length: int, place: Place) -> Non
         got = bytes(tag).decode("utf-8", "surrogateescape")
         _same(run, got, attributes["source"], Place(place.file, place.demo, "ep_source"))
     _success(run, attributes, Place(place.file, place.demo, "ep_success"))
-    if "task_index" not in demo:  # tasks per row are compared by the rule of the layout that stores them
-        _task(run, attributes, length, Place(place.file, place.demo, "task_index"))
+    place = Place(place.file, place.demo, "task_index")
+    _task(run, attributes, length, place, per_row="task_index" in demo)
 
 
 def _success(run: _Comparison, attributes: Mapping[str, Any], place: Place) -> None:
@@ -235,12 +235,17 @@ def _success(run: _Comparison, attributes: Mapping[str, Any], place: Place) -> N
     _same(run, int(table[run.episode]), int(bool(success)) if known else 2, place)
 
 
-def _task(run: _Comparison, attributes: Mapping[str, Any], length: int, place: Place) -> None:
+def _task(
+    run: _Comparison, attributes: Mapping[str, Any], length: int, place: Place, *, per_row: bool
+) -> None:
+    """The task of an episode; tasks per row are compared by the rule of the layout that stores them."""
     index, manifest = run.facts.small.get("task_index"), run.facts.manifest
     task = attributes.get("task")
     if index is None or manifest is None or not isinstance(task, str):
         return
     numbers = set(index[run.row : run.row + length].ravel().tolist())
+    if per_row and len(numbers) > 1:
+        return
     texts = {manifest.tasks.get(int(n), b"").decode("utf-8", "surrogateescape") for n in numbers}
     _same(run, sorted(texts), [task], place)
 

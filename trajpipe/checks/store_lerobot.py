@@ -110,7 +110,7 @@ def _difference(code: str, got: NDArray[Any], expected: NDArray[Any], place: Pla
 def _own_tasks(demo: h5py.Group, length: int) -> list[str]:
     """The task of each row of an L2 demo."""
     attributes = attributes_of(demo)
-    if "task_index" not in demo:
+    if "task_index" not in demo or "tasks" not in attributes:
         return [str(attributes.get("task", ""))] * length
     texts = jsontext.loads(str(attributes["tasks"]).encode(), place=str(demo.name))
     return [texts[int(i)] for i in np.asarray(demo["task_index"][()]).reshape(-1)]
