@@ -21,7 +21,7 @@ from trajpipe.core.findings import Denominator, Finding, Findings, Place, Severi
 ENTRY_POINTS: Final = "trajpipe.checks"
 _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     "raw": ("trajpipe.checks.raw",),
-    "demos": ("trajpipe.checks.demos", "trajpipe.checks.demos_motion"),
+    "demos": ("trajpipe.checks.demos", "trajpipe.checks.demos_motion", "trajpipe.checks.stamp"),
     "store": (
         "trajpipe.checks.store",
         "trajpipe.checks.store_lerobot",
@@ -30,8 +30,9 @@ _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
         "trajpipe.checks.store_lafan",
         "trajpipe.checks.store_lafan_physics",
         "trajpipe.checks.store_libero_init",
+        "trajpipe.checks.stamp",
     ),
-    "lerobot": ("trajpipe.checks.lerobot",),
+    "lerobot": ("trajpipe.checks.lerobot", "trajpipe.checks.stamp"),
 }
 _REGISTRY: dict[tuple[str, str], Check] = {}
 
