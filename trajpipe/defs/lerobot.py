@@ -26,7 +26,7 @@ and demo, and content hash. Written from the L2 files; downstream of the store, 
 
 def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
     """The stage of a dataset's LeRobot export."""
-    name, options = dataset.name, dataset.export
+    name, form = dataset.name, dataset.export.form()
 
     def build(project: Project, key: str, force: bool) -> StageResult:  # noqa: ARG001 - not partitioned
         return export_dataset(project, name, force=force)
@@ -38,7 +38,7 @@ def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
     return StageDefinition(
         dataset=dataset,
         stage=Stage.LEROBOT,
-        description=_DESCRIPTION.format(version=options.version, codec=options.video.codec),
+        description=_DESCRIPTION.format(version=form.version, codec=form.codec),
         deps=[dg.AssetDep(asset_key(name, Stage.STORE))],
         kinds=frozenset({"parquet", "huggingface"}),
         code_version=EXPORT_CODE,

@@ -19,7 +19,9 @@ Version = Literal["v2.0", "v2.1", "v3.0"]
 Codec = Literal["h264", "av1", "png"]
 VERSIONS: Final = ("v2.0", "v2.1", "v3.0")
 CODECS: Final = ("h264", "av1", "png")
+DEFAULT_VERSION: Final[Version] = "v2.1"
 DEFAULT_CRF: Final = {"h264": 23, "av1": 30}
+MOST_CRF: Final[dict[Codec, int]] = {"h264": 51, "av1": 63, "png": 0}
 # ultrafast: twice the rate of veryfast and 2 dB better at the same crf, for 1.6 times its size.
 DEFAULT_PRESET: Final = {"h264": "ultrafast", "av1": "12"}
 # Raised when the same episodes and options must give other bytes.
@@ -57,7 +59,7 @@ class ExportOptions:
     """
 
     fps: Fraction
-    version: Version = "v2.1"
+    version: Version = DEFAULT_VERSION
     robot_type: str = "unknown"
     state: tuple[str, ...] | None = None
     action: str = DATASET_ACTIONS
@@ -87,6 +89,9 @@ class ExportOptions:
         for name in ("chunk_size", "data_mb", "video_mb", "workers"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is at least 1", got=getattr(self, name))
+        most = MOST_CRF[self.codec]
+        if self.crf is not None and not 0 <= self.crf <= most:
+            raise UsageError(f"no such crf of {self.codec}", got=self.crf, expected=f"0 to {most}")
         if self.gr00t and self.version == "v3.0":
             raise UsageError("GR00T reads v2.0 and v2.1 only", got=self.version, expected="v2.0 or v2.1")
         if self.gr00t and self.codec != "h264":
@@ -137,6 +142,7 @@ class ExportResult:
         splits: info.json's splits.
         tags: `source` tag → episodes.
         rejected: Episodes read and not written.
+        rejected_at: Where each of them came in the order given, from 0.
         notes: INFO findings: terms left out, tasks filled in, …
     """
 
@@ -148,4 +154,5 @@ class ExportResult:
     splits: Mapping[str, str]
     tags: Mapping[str, int]
     rejected: tuple[Rejection, ...] = ()
+    rejected_at: tuple[int, ...] = ()
     notes: tuple[Finding, ...] = ()

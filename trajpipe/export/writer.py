@@ -129,6 +129,7 @@ class _Export:
     unknown: int = 0
     tags: Counter[str] = field(default_factory=Counter)
     rejected: list[Rejection] = field(default_factory=list)
+    rejected_at: list[int] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     tasks: TaskTable = field(init=False)
 
@@ -139,6 +140,7 @@ class _Export:
         """Write an episode, or reject it."""
         if self.options.successful_only and episode.success is not True:
             reason = names.Reason.UNKNOWN_SUCCESS if episode.success is None else names.Reason.NOT_SUCCESSFUL
+            self.rejected_at.append(self.episodes + len(self.rejected))
             self.rejected.append(Rejection(episode.source_file, episode.name, reason))
             return
         if episode.length < 1:
@@ -267,6 +269,7 @@ class _Export:
             splits=summary.splits,
             tags=dict(sorted(self.tags.items())),
             rejected=tuple(self.rejected),
+            rejected_at=tuple(self.rejected_at),
             notes=tuple(self.notes),
         )
 

@@ -1,7 +1,7 @@
 """The catalogue's models: what a dataset may declare, key by key, with the defaults.
 
 What is not here: reading YAML (`catalogue_text`), finding recordings (`catalogue_recordings`),
-conventions (`catalogue_conventions`).
+conventions (`catalogue_conventions`), the LeRobot export (`catalogue_export`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, model_validator
 from trajpipe.core.conventions import Conventions, UnknownSuccess
 from trajpipe.core.names import FOLDER_RAW
 from trajpipe.pipeline.catalogue_conventions import ConventionsEntry, Model
+from trajpipe.pipeline.catalogue_export import ExportOptions
 from trajpipe.pipeline.catalogue_values import (
     Cron,
     DatasetName,
@@ -22,7 +23,6 @@ from trajpipe.pipeline.catalogue_values import (
     HubTag,
     OneOrMany,
     Owner,
-    Rate,
     Tag,
     TaskName,
     TermName,
@@ -194,32 +194,6 @@ class StoreOptions(Model):
     def narrows(self, column: str) -> bool:
         """True when a float64 column of this name is stored as float32."""
         return any(fnmatchcase(column, pattern) for pattern in self.float64_to_float32)
-
-
-class VideoOptions(Model):
-    """How videos are encoded."""
-
-    codec: Literal["h264"] = "h264"
-    """Video codec."""
-    crf: int = Field(default=23, ge=0, le=51)
-    """Constant rate factor: lower is better and larger."""
-
-
-class ExportOptions(Model):
-    """The LeRobot export."""
-
-    version: Literal["v2.1"] = "v2.1"
-    """LeRobot format version."""
-    fps: Rate | None = None
-    """Frames per second; the recordings' own when absent."""
-    robot_type: str | None = None
-    """Robot's name for info.json."""
-    state: tuple[str, ...] | None = None
-    """Obs terms that make `observation.state`, in this order; every 1-D term when absent."""
-    cameras: tuple[str, ...] | None = None
-    """Cameras to export; all when absent."""
-    video: VideoOptions = VideoOptions()
-    """Encoding."""
 
 
 class DemosOptions(Model):

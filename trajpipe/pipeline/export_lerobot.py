@@ -6,7 +6,8 @@ What is not here: the LeRobot format, see `trajpipe.export`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,16 +19,17 @@ from trajpipe.core import atomic, names, provenance
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Findings
-from trajpipe.core.ledger import Ledger, entry
+from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
 from trajpipe.core.names import Split, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
-from trajpipe.export import ExportOptions, export_lerobot
+from trajpipe.export import ExportOptions, ExportResult, export_lerobot
 from trajpipe.export.options import EXPORT_CODE
+from trajpipe.export.profiles import profile
 from trajpipe.pipeline import certify
 from trajpipe.pipeline.build_store import sha256_of_output
-from trajpipe.pipeline.catalogue_model import ExportOptions as ExportEntry
+from trajpipe.pipeline.catalogue_export import ExportOptions as ExportEntry
 from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.export_motion import with_motion_names
 from trajpipe.pipeline.export_names import with_recorded_names
@@ -174,29 +176,35 @@ def rate_of(plan: ExportPlan) -> Fraction:
 
 
 def options_of(export: ExportEntry, task: str | None) -> dict[str, Any]:
-    """The keyword arguments that a catalogue's `export:` and `task:` stand for."""
-    return {
+    """The keyword arguments that a catalogue's `export:` and `task:` stand for; its profile's come below."""
+    declared: dict[str, Any] = {
         "version": export.version,
-        "robot_type": export.robot_type or "unknown",
+        "gr00t": export.gr00t,
+        "robot_type": export.robot_type,
         "state": export.state,
         "cameras": export.cameras,
+        "extras": export.extras or None,
+        "names": export.names or None,
+        "action_parts": export.action_parts or None,
+        "rotation_types": export.rotation_types or None,
+        "successful_only": export.successful_only,
+        "splits": export.splits,
+        "tasks": export.tasks,
         "codec": export.video.codec,
         "crf": export.video.crf,
-        "task": task or "",
+        "preset": export.video.preset,
+        "task": task,
     }
+    settings = profile(export.profile).settings if export.profile else {}
+    return {**settings, **{name: value for name, value in declared.items() if value is not None}}
 
 
 def _write(plan: ExportPlan, options: ExportOptions, temporary: Path, progress: Progress) -> Made:
-    counts: dict[str, int] = {path.name: 0 for path in plan.inputs}
+    read: list[Path] = []
     if not options.tasks:
         options = replace(options, tasks=all_tasks(plan.inputs))
-    episodes = (with_shared_tasks(e, options.tasks) for e in _episodes(plan.inputs, counts))
+    episodes = (with_shared_tasks(e, options.tasks) for e in _episodes(plan.inputs, read))
     result = export_lerobot(episodes, temporary, options, progress=progress)
-    rejected = {name: [r for r in result.rejected if r.recording == name] for name in counts}
-    entries = [
-        entry(name, Stage.LEROBOT, count - len(rejected[name]), rejected[name])
-        for name, count in counts.items()
-    ]
     facts: dict[str, Any] = {
         "episodes": result.episodes,
         "rows": result.frames,
@@ -206,15 +214,35 @@ def _write(plan: ExportPlan, options: ExportOptions, temporary: Path, progress: 
     }
     findings = Findings()
     findings.extend(result.notes)
-    return Made(Ledger(entries, dict(plan.failed)), facts, findings)
+    return Made(Ledger(_entries(plan.inputs, read, result), dict(plan.failed)), facts, findings)
 
 
-def _episodes(inputs: tuple[Path, ...], counts: dict[str, int]) -> Iterator[Episode]:
-    """Train episodes of all files first, then the rest: LeRobot's splits are ranges of episodes."""
+def _entries(inputs: Sequence[Path], read: Sequence[Path], result: ExportResult) -> list[LedgerEntry]:
+    """An entry for each L2 file; `read` has the file of every episode in the order of reading.
+
+    The exporter knows an episode by the recording it came from, which two L2 files may share, so a rejection
+    goes to its file by where it came; the recording's own name stays in the detail.
+    """
+    rejected: dict[Path, list[Rejection]] = {path: [] for path in inputs}
+    for position, one in zip(result.rejected_at, result.rejected, strict=True):
+        path = read[position]
+        detail = one.detail or f"recorded in {one.recording}"
+        rejected[path].append(replace(one, recording=path.name, detail=detail))
+    counts = Counter(read)
+    return [
+        entry(path.name, Stage.LEROBOT, counts[path] - len(some), some) for path, some in rejected.items()
+    ]
+
+
+def _episodes(inputs: tuple[Path, ...], read: list[Path]) -> Iterator[Episode]:
+    """Train episodes of all files first, then the rest: LeRobot's splits are ranges of episodes.
+
+    Each file is appended to `read` once per episode, before the episode is given.
+    """
     for wanted in (True, False):
         for path in inputs:
             with DemosFile(path) as demos:
                 for episode in demos.episodes():
                     if (episode.split != Split.VALID) is wanted:
-                        counts[path.name] += 1
+                        read.append(path)
                         yield episode

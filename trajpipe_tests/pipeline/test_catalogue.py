@@ -169,7 +169,7 @@ def test_what_is_absent_has_the_documented_defaults(tmp_path: Path) -> None:
     assert one.task_in_file_names == "d"
     assert (one.align, one.min_recordings, one.schedule, one.hub) == ("recorded", None, None, None)
     assert one.store.float64_to_float32 == ()
-    assert (one.store.compression, one.export.version, one.export.video.crf) == ("zstd", "v2.1", 23)
+    assert (one.store.compression, one.export.form()) == ("zstd", ("v2.1", "h264", False))
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def _of_dataset(folder: Path, lines: str) -> list[str]:
         ),
         (
             "    export: {video: {crf: 52}}",
-            "export.video.crf: the number is too large; got 52; expected 51 or less",
+            "export: h264 has no crf of 52; expected 0 to 51",
         ),
         (
             "    export: {fps: 0}",
