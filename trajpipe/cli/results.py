@@ -5,7 +5,6 @@ What is not here: running stages, see `trajpipe.pipeline`; check reports, see `t
 
 import os
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,15 +13,17 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from trajpipe.cli.formatting import listed, seconds, size
+from trajpipe.cli.formatting import seconds, size
 from trajpipe.cli.reports import render_finding, render_findings
 from trajpipe.cli.terminal import cell, printable, table
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Ledger, Rejection
 from trajpipe.core.names import Stage
+from trajpipe.core.temporaries import targets_named
 from trajpipe.pipeline.results import StageResult, Status
 
 MAX_LISTED: Final = 40
+MAX_OTHERS: Final = 6
 _STATUS_STYLES: Final = {
     Status.BUILT: "green",
     Status.UNCHANGED: "dim",
@@ -65,6 +66,11 @@ def name_of(result: StageResult) -> str:
     return printable(" · ".join(p for p in (result.dataset, result.stage.value, result.key) if p))
 
 
+def stage_of(result: StageResult) -> str:
+    """`lift · demos`, of all its recordings."""
+    return printable(f"{result.dataset} · {result.stage.value}" if result.dataset else result.stage.value)
+
+
 def _row(result: StageResult) -> tuple[RenderableType, ...]:
     there, ledger = is_there(result), result.ledger
     episodes = f"{ledger.written:,}" + (f" of {ledger.read:,}" if ledger.rejected else "")
@@ -87,10 +93,14 @@ def checks_cell(result: StageResult) -> RenderableType:
     failed = sum(not r.passed for r in results)
     if result.status is Status.BLOCKED or not results:
         return cell("not run", "dim")
+    return checks_text(len(results), failed, sum(r.findings.worst() is Severity.WARN for r in results))
+
+
+def checks_text(total: int, failed: int, warned: int) -> RenderableType:
+    """`24 passed`, `22 passed, 2 warned`, `1 of 24 failed`."""
     if failed:
-        return cell(f"{failed} of {len(results)} failed", "bold red")
-    warned = sum(r.findings.worst() is Severity.WARN for r in results)
-    text = f"{len(results) - warned} passed" + (f", {warned} warned" if warned else "")
+        return cell(f"{failed} of {total} failed", "bold red")
+    text = f"{total - warned} passed" + (f", {warned} warned" if warned else "")
     return cell(text, "yellow" if warned else "green")
 
 
@@ -122,45 +132,71 @@ def render_failures(results: Sequence[StageResult]) -> Iterator[RenderableType]:
     for result in failed:
         yield Text(f"  {name_of(result)}: {result.status.value}", style="bold", overflow="fold")
         lines = [x for r in result.checks.results if not r.passed for x in render_findings(r)]
-        yield Padding(Group(*lines) if lines else Text(printable(f"  {result.error}")), (0, 0, 0, 2))
+        yield Padding(
+            Group(*lines) if lines else Text(printable(f"  {targets_named(str(result.error))}")), (0, 0, 0, 2)
+        )
 
 
 def _findings(results: Sequence[StageResult], *, full: bool) -> Iterator[RenderableType]:
-    """What was found in the outputs that are there: errors, then warnings, then repairs and facts.
+    """What was found in the outputs that are there, the worst first: one heading a stage, in full one each.
 
     Facts of unchanged outputs were told when they were built; they are left out unless all is asked for.
     """
-    title = Text("\nFindings", style="bold cyan")
+    groups = dict[tuple[str, str, str], list[StageResult]]()
+    for result in filter(is_there, results):
+        if any(_own([result], severity, full) for severity in _ORDER):
+            key = result.key if full else ""
+            groups.setdefault((result.dataset, result.stage.value, key), []).append(result)
+    worst_first = sorted(
+        groups.values(), key=lambda group: next(i for i, s in enumerate(_ORDER) if _own(group, s, full))
+    )
+    if worst_first:
+        yield Text("\nFindings", style="bold cyan")
+    for number, group in enumerate(worst_first):
+        heading = name_of(group[0]) if len(group) == 1 else stage_of(group[0])
+        yield Text(("\n" if number else "") + f"  {heading}", style="bold", overflow="fold")
+        yield Padding(Group(*_told(group, full)), (0, 0, 0, 4))
+
+
+def _own(group: Sequence[StageResult], severity: Severity, full: bool) -> list[Finding]:
+    """Kept findings of one severity that are to be told."""
+    told = [r for r in group if full or severity is not Severity.INFO or r.status is Status.BUILT]
+    return [f for r in told for c in r.checks.results for f in c.findings if f.severity is severity]
+
+
+def _told(group: Sequence[StageResult], full: bool) -> Iterator[RenderableType]:
+    """Each finding in full; or, of each code, the first: errors and warnings by recording, facts over all."""
     for severity in _ORDER:
-        for result in results:
-            told = full or severity is not Severity.INFO or result.status is Status.BUILT
-            own = [f for c in result.checks.results for f in c.findings if f.severity is severity]
-            if own and told and is_there(result):
-                if title:
-                    yield title
-                    title = Text()
-                yield Text(f"  {name_of(result)}", style="bold", overflow="fold")
-                yield Padding(Group(*_told(result, severity, own, full)), (0, 0, 0, 4))
+        if full:
+            for result in (c for r in group for c in r.checks.results):
+                yield from render_findings(result, severity)
+            continue
+        together = [group] if severity is Severity.INFO else [[result] for result in group]
+        for some in together:
+            yield from _first_of_each_code(some, severity)
 
 
-def _told(
-    result: StageResult, severity: Severity, findings: Sequence[Finding], full: bool
-) -> Iterator[RenderableType]:
-    """Findings of one severity: each in full, or the first of a code with the places of the others."""
-    if full:
-        yield from (render_finding(f) for f in findings)
-        return
-    numbers: Counter[str] = Counter()
-    for check in result.checks.results:
-        for (code, found, _), number in check.findings.counts.items():
-            numbers[code] += number if found is severity else 0
+def _first_of_each_code(group: Sequence[StageResult], severity: Severity) -> Iterator[RenderableType]:
+    """The first finding of a code, in how many recordings it is, and what tells the others from it."""
+    findings = _own(group, severity, full=False)
     for code in dict.fromkeys(f.code for f in findings):
         alike = [f for f in findings if f.code == code]
-        yield render_finding(alike[0])
-        if numbers[code] > 1:
-            others = list(dict.fromkeys(_apart(f, alike[0]) for f in alike[1:]))
-            more = f"… {numbers[code] - 1:,} more" + (f": {listed(others, 6)}" if others else "")
-            yield Padding(Text(printable(more), style="dim", overflow="fold"), (0, 0, 0, 6))
+        having = [n for r in group if _own([r], severity, full=False) and (n := _number(r, code, severity))]
+        more, first = sum(having) - 1, alike[0]
+        unlike = [f for f in alike if (f.place, f.got) != (first.place, first.got)]
+        others = list(dict.fromkeys(_apart(f, first) for f in unlike))
+        yield render_finding(first)
+        if more:
+            shown = ", ".join(others[:MAX_OTHERS]) + (" …" if more > len(others[:MAX_OTHERS]) else "")
+            text = f"in {len(having)} recordings · " if len(having) > 1 else ""
+            text += f"… {more:,} more" + (f": {shown}" if others else "")
+            yield Padding(Text(printable(text), style="dim", overflow="fold"), (0, 0, 0, 6))
+
+
+def _number(result: StageResult, code: str, severity: Severity) -> int:
+    """How many findings of a code and severity a stage's checks made, those that were not kept too."""
+    counts = [c.findings.counts for c in result.checks.results]
+    return sum(n for one in counts for (own, s, _), n in one.items() if own == code and s is severity)
 
 
 def _apart(finding: Finding, first: Finding) -> str:

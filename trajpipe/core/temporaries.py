@@ -19,10 +19,12 @@ from trajpipe.core import names
 OLD_MARK: Final = names.TEMPORARY_MARK + "old-"
 _MADE: Final[set[Path]] = set()
 _MAX_MADE: Final = 4096
-_TAIL: Final = re.compile(
+_MARKED: Final = (
     rf"{re.escape(names.TEMPORARY_MARK)}(?:old-)?"
-    r"(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]{8}$"
+    r"(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d+)-[0-9a-f]{8}"
 )
+_TAIL: Final = re.compile(_MARKED + "$")
+_IN_TEXT: Final = re.compile(r"""(?<![^/\s'"`])\.(?P<name>[^/\n]*?)""" + _MARKED)
 
 
 def temporary_beside(target: Path) -> Path:
@@ -33,6 +35,11 @@ def temporary_beside(target: Path) -> Path:
         _MADE.intersection_update([path for path in _MADE if path.exists()])
     _MADE.add(made.absolute())
     return made
+
+
+def targets_named(text: str) -> str:
+    """A message with the targets in place of their temporaries, which are gone when somebody reads it."""
+    return _IN_TEXT.sub(lambda found: found["name"], text)
 
 
 def own_temporaries() -> list[Path]:

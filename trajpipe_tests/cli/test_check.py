@@ -1,6 +1,7 @@
 """`trajpipe check`: the stage by content, findings with exit codes, selection of rules."""
 
 import shutil
+import re
 from pathlib import Path
 
 import h5py
@@ -177,11 +178,19 @@ def test_a_legacy_recording_needs_its_quaternions_declared(invoke: Command, tmp_
     assert invoke("check", path, "--quaternion-order", "xyzw").code == 0
 
 
-def test_rules_that_need_more_are_skipped_and_said_so(invoke: Command, chain: dict[str, Path]) -> None:
-    value = invoke("check", chain["lerobot"], "--json").json["reports"][0]
-    text = invoke("check", chain["lerobot"]).out
-    for code, why in value["skipped"].items():
-        assert f"skipped {code}: {why}" in text
+def test_rules_that_do_not_apply_are_counted_and_listed_on_request(
+    invoke: Command, chain: dict[str, Path]
+) -> None:
+    skipped = invoke("check", chain["store"], "--json").json["reports"][0]["skipped"]
+    assert len(skipped) > 1
+    text, full = (invoke(*verbose, "check", chain["store"]).out for verbose in ((), ("-v",)))
+    assert f"{len(skipped)} rules do not apply here (-v lists them)\n" in text
+    assert f"{len(skipped)} rules do not apply here\n" in full
+    for code, why in skipped.items():
+        assert f"  {code}: {why}\n" in full
+        assert code not in text
+    (headline,) = re.findall(r"^(\d+) rules: (.*)$", text, re.MULTILINE)
+    assert int(headline[0]) == sum(map(int, re.findall(r"\d+", headline[1])))
 
 
 def test_checking_changes_nothing(invoke: Command, chain: dict[str, Path], tmp_path: Path) -> None:

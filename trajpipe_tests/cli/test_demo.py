@@ -61,6 +61,15 @@ def test_a_second_run_finds_everything_unchanged(invoke: Command, sample: Path) 
     assert {r["status"] for r in value["results"]} == {"unchanged"}
     assert {r["status"] for r in value["stages"]} == {"there", "unchanged"}
     assert all(r["checks"] > 0 and r["checks_failed"] == 0 for r in value["stages"] if r["stage"] != "raw")
+    warned = sum(
+        any(severity == "warn" for _, severity, _, number in check["counts"] if number)
+        for result in value["results"]
+        for check in result["checks"]["results"]
+    )
+    assert warned > 0
+    assert sum(r["checks_warned"] for r in value["stages"] if r["stage"] != "raw") == warned
+    told = re.findall(r"passed, (\d+) warned", invoke("demo", cwd=sample).out)
+    assert sum(map(int, told)) == warned
     assert "unchanged: nothing was built" in invoke("demo", cwd=sample).out
     assert {p: p.stat().st_mtime_ns for p in sample.rglob("*") if p.is_file()} == before
 

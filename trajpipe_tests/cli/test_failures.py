@@ -13,6 +13,7 @@ from trajpipe.cli.stopping import Stop, signals_handled
 from trajpipe.cli.terminal import Terminal
 from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Place
+from trajpipe.core.temporaries import temporary_beside
 from trajpipe_tests.cli.conftest import Command, environment
 
 FULL = InputError(
@@ -66,6 +67,12 @@ def test_control_characters_of_a_file_cannot_drive_the_terminal(capsys: pytest.C
     err = capsys.readouterr().err
     assert "\x1b" not in err
     assert "\\x1b]0;title\\x07demo" in err
+
+
+def test_a_failed_write_names_its_destination(tmp_path: Path) -> None:
+    target = tmp_path / "x.h5"
+    error = PermissionError(errno.EACCES, "Permission denied", str(temporary_beside(target)))
+    assert failures.describe(error)["place"] == str(target)
 
 
 @pytest.mark.parametrize(

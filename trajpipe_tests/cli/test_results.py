@@ -11,6 +11,7 @@ from trajpipe.cli import reports, results
 from trajpipe.core.findings import Denominator, Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger, Rejection, entry
 from trajpipe.core.names import Stage
+from trajpipe.core.temporaries import temporary_beside
 from trajpipe.pipeline.results import StageResult, Status
 
 
@@ -88,8 +89,22 @@ def test_a_report_marks_each_rule_and_counts_what_it_looked_at() -> None:
     assert "  ERROR a-code  a.hdf5 · demo_1 · obs/x" in lines
     assert "        got      nan" in lines
     assert "        expected finite" in lines
-    assert "  skipped left-out: needs conventions" in lines
-    assert lines[-1] == "4 rules: 2 passed, 1 warned, 1 failed, 1 skipped"
+    assert "1 rule does not apply here (-v lists them)" in lines
+    assert "left-out" not in "".join(lines)
+    assert lines[-1] == "5 rules: 2 passed, 1 warned, 1 failed, 1 does not apply"
+    full = text_of(reports.render_report(report, full=True)).splitlines()
+    assert full[-4:-2] == ["1 rule does not apply here", "  left-out: needs conventions"]
+
+
+def test_findings_and_errors_name_the_target_of_a_temporary() -> None:
+    half = str(temporary_beside(Path("out/x.h5")))
+    found = Finding("eacces", Severity.ERROR, f"cannot write {half}", Place("x.h5"), got=f"'{half}'")
+    failed = stage(Status.FAILED, [check("bad", found)])
+    text = text_of(results.render_results([failed, stage(Status.BLOCKED, key="b", error=f"see {half}")]))
+    assert "cannot write out/x.h5" in text
+    assert "got      'out/x.h5'" in text
+    assert "see out/x.h5" in text
+    assert "trajpipe-tmp" not in text
 
 
 def test_repeats_beyond_three_are_counted() -> None:
@@ -157,6 +172,36 @@ def test_findings_are_told_worst_first_and_once_per_code() -> None:
     assert "… 2 more: obs/b, obs/c" in text
     full = text_of(results.render_results(made, full=True))
     assert full.count("INFO  repaired") == 3
+
+
+def test_equal_facts_of_several_recordings_are_told_once() -> None:
+    facts = [finding(Severity.INFO, "repaired", f"obs/{c}") for c in "abc"]
+    made = [stage(checks=[check("x", *facts)], key=key) for key in "pqr"]
+    made[1].checks.results.append(check("y", finding(Severity.WARN, "odd")))
+    text = text_of(results.render_results(made)).partition("Findings")[2]
+    assert text.splitlines().count("  lift · demos") == 1
+    assert text.index("WARN  odd") < text.index("INFO  repaired")
+    assert text.count("INFO  repaired") == 1
+    assert "in 3 recordings · … 8 more: obs/b, obs/c …" in text
+    full = text_of(results.render_results(made, full=True)).partition("Findings")[2]
+    assert full.count("INFO  repaired") == 9
+    assert [line for line in full.splitlines() if "lift · demos" in line] == [
+        f"  lift · demos · {key}" for key in "qpr"
+    ]
+
+
+def test_a_warning_of_each_recording_is_told() -> None:
+    made = [stage(checks=[check("x", finding(Severity.WARN, "odd"))], key=key) for key in "pq"]
+    text = text_of(results.render_results(made))
+    assert text.count("WARN  odd") == 2
+    assert "more" not in text
+
+
+def test_in_full_what_was_capped_is_counted() -> None:
+    result = check("x", *[finding(Severity.WARN, "odd") for _ in range(20)])
+    text = text_of(results.render_results([stage(checks=[result])], full=True))
+    assert text.count("WARN  odd") == 3
+    assert "… 17 more warn odd in obs/x" in text
 
 
 def test_facts_of_unchanged_outputs_are_not_told_again() -> None:

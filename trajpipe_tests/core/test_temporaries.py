@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from trajpipe.core import names
-from trajpipe.core.temporaries import is_alive, stale_temporaries, start_of, temporary_beside, writer_is_dead
+from trajpipe.core.temporaries import (
+    is_alive,
+    stale_temporaries,
+    start_of,
+    targets_named,
+    temporary_beside,
+    writer_is_dead,
+)
 from trajpipe_tests.core.processes import dead_pid, end, kill, line_of, start
 
 MAKE_ONE = """
@@ -34,6 +41,16 @@ def test_a_temporary_lies_beside_its_target_and_is_hidden(tmp_path: Path) -> Non
     assert path.parent == tmp_path
     assert path.name.startswith(f".x.hdf5{names.TEMPORARY_MARK}")
     assert path != temporary_beside(tmp_path / "x.hdf5")
+
+
+def test_a_message_names_the_target_of_a_temporary(tmp_path: Path) -> None:
+    one, two = temporary_beside(tmp_path / "x y.h5"), temporary_beside(Path("out"))
+    old = two.name.replace(names.TEMPORARY_MARK, f"{names.TEMPORARY_MARK}old-")
+    assert (
+        targets_named(f"{one}: no. Not '{two}/meta/a.b', {old}!")
+        == f"{tmp_path}/x y.h5: no. Not 'out/meta/a.b', out!"
+    )
+    assert targets_named("a.b .c.trajpipe-tmp-x") == "a.b .c.trajpipe-tmp-x"
 
 
 def test_our_own_temporaries_are_not_stale(tmp_path: Path) -> None:

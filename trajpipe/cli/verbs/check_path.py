@@ -122,7 +122,7 @@ def _print(
     from trajpipe.cli.reports import render_report
 
     for report in reports:
-        terminal.print(*render_report(report))
+        terminal.print(*render_report(report, full=terminal.verbose > 0))
     if len(reports) > 1:
         passed = len(reports) - len(failed)
         terminal.print(f"checked {len(reports)} · passed {passed} · failed {len(failed)}")

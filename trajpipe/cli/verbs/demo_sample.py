@@ -18,6 +18,7 @@ from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal, cell, tabl
 from trajpipe.cli.verbs.run_stages import run_datasets
 from trajpipe.core import atomic
 from trajpipe.core.errors import UsageError
+from trajpipe.core.findings import Severity
 from trajpipe.core.names import CATALOGUE, Stage
 from trajpipe.core.provenance import size_of
 
@@ -150,10 +151,13 @@ def _sums(results: "Sequence[StageResult]") -> dict[str, Any]:
         "seconds": round(sum(r.seconds for r in results), 3),
         "checks": len(checks),
         "checks_failed": sum(not c.passed for c in checks),
+        "checks_warned": sum(c.findings.worst() is Severity.WARN for c in checks),
     }
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Any:
+    from trajpipe.cli.results import checks_text
+
     headers = ("dataset", "stage", "files", "status", "episodes", "rows", "size", "seconds", "checks")
     made = table(*headers, right=("files", "episodes", "rows", "size", "seconds"))
     last = None
@@ -171,13 +175,9 @@ def _table(rows: Sequence[dict[str, Any]]) -> Any:
             f"{row['rows']:,}" if row.get("rows") else "",
             size(row["bytes"]),
             "" if checks is None else f"{row['seconds']:.1f}",
-            "" if checks is None else _checks(checks, failed),
+            "" if checks is None else checks_text(checks, failed, row["checks_warned"]),
         )
     return made
-
-
-def _checks(total: int, failed: int) -> Any:
-    return cell(f"{failed} of {total} failed", "bold red") if failed else cell(f"{total} passed", "green")
 
 
 def _noticed(results: "Sequence[StageResult]") -> "Counter[str]":
