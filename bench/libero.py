@@ -2,8 +2,8 @@
 
     python bench/libero.py [--demos 4] [--rows 150] [--rounds 7]
 
-Both sides do the same work: inflate, turn over, deflate; then inflate, HWC → CHW, zstd. Checks are left out on
-both sides. What is not here: low-dimensional columns alone (they cost nothing), and memory (see `memory.py`).
+Both sides do the same work: inflate, turn over, deflate; then inflate, HWC → CHW, zstd. Checks are left
+out on both sides. What is not here: low-dimensional columns, which cost nothing, and memory (`memory.py`).
 """
 
 from __future__ import annotations

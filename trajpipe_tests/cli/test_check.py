@@ -1,7 +1,7 @@
 """`trajpipe check`: the stage by content, findings with exit codes, selection of rules."""
 
-import shutil
 import re
+import shutil
 from pathlib import Path
 
 import h5py
