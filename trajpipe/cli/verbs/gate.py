@@ -32,6 +32,25 @@ EXAMPLES: Final = {
     "  trajpipe gate --run-id 9f1c… --dagster-home .dagster    a run (or backfill) of a Dagster instance"
 }
 
+PartitionOption = Annotated[
+    list[str] | None,
+    typer.Option("--partition", "-p", help="Recording's key or pattern: its L2 file alone; repeatable."),
+]
+CheckOption = Annotated[
+    list[str] | None, typer.Option("--check", help="Code or pattern of checks that count; repeatable.")
+]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option(help="Waivers with owner, reason, expiry; gate.yaml beside the catalogue by default."),
+]
+ReportOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Also write this file: .json, .xml (JUnit) or .sarif; repeatable."),
+]
+RunOption = Annotated[
+    str | None, typer.Option(help="Wait for this Dagster run or backfill and read its check events.")
+]
+
 
 class Format(StrEnum):
     """Form of the report on stdout."""
@@ -55,31 +74,18 @@ def gate(  # noqa: PLR0913  (one parameter per option of the command)
         list[str] | None, typer.Argument(metavar="[DATASET…]", help="Names or patterns; all when none.")
     ] = None,
     *,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", "-p", help="Recording's key or pattern: its L2 file alone; repeatable."),
-    ] = None,
+    partition: PartitionOption = None,
     stage: Annotated[
         list[Stage] | None, typer.Option("--stage", "-s", help="Only this stage; repeatable.")
     ] = None,
-    check: Annotated[
-        list[str] | None, typer.Option("--check", help="Code or pattern of checks that count; repeatable.")
-    ] = None,
+    check: CheckOption = None,
     ignore: Annotated[list[str] | None, typer.Option("--ignore", help="Codes or patterns left out.")] = None,
     fail_on: Annotated[FailOn, typer.Option(help="`warn`: warnings make the code 1 too.")] = FailOn.ERROR,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="Waivers with owner, reason, expiry; gate.yaml beside the catalogue by default."),
-    ] = None,
+    baseline: BaselineOption = None,
     output_format: Annotated[Format, typer.Option("--format", help="Form of stdout.")] = Format.HUMAN,
-    report: Annotated[
-        list[Path] | None,
-        typer.Option(help="Also write this file: .json, .xml (JUnit) or .sarif; repeatable."),
-    ] = None,
+    report: ReportOption = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="Stored results alone count.")] = False,
-    run_id: Annotated[
-        str | None, typer.Option(help="Wait for this Dagster run or backfill and read its check events.")
-    ] = None,
+    run_id: RunOption = None,
     dagster_home: Annotated[
         Path | None, typer.Option(help="Instance of --run-id; $DAGSTER_HOME by default.")
     ] = None,
