@@ -6,7 +6,7 @@ What is not here: writing, and the fast chunk paths of the trajectory store.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import h5py
 import numpy as np
@@ -16,6 +16,8 @@ from trajpipe.core.episode import check_rows
 from trajpipe.core.errors import SchemaError, UnreadableError
 from trajpipe.core.findings import Place
 from trajpipe.hdf5.inflate import read_inflated
+
+_MOST_UNWRITTEN: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +71,7 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
 
     Raises:
         SchemaError: it is a scalar, or its dtype is not numeric or bool (strings, references, compounds).
+        UnreadableError: it declares many bytes and stores none: never written, or made to exhaust a reader.
     """
     kind = dataset.dtype.kind
     if dataset.shape is None or dataset.ndim < 1 or kind not in "buif":
@@ -77,5 +80,14 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
             place=Place(file=_base(dataset), column=dataset.name),
             got=f"shape {dataset.shape}, dtype {dataset.dtype}",
             code="not-a-column",
+        )
+    declared = dataset.size * dataset.dtype.itemsize
+    if declared > _MOST_UNWRITTEN and dataset.id.get_storage_size() == 0:
+        raise UnreadableError(
+            "a dataset declares values and stores none",
+            place=Place(file=_base(dataset), column=dataset.name),
+            got=f"0 of {declared:,} bytes",
+            hint="The recorder never wrote it; record it again.",
+            code="never-written",
         )
     return HDF5Column(dataset)

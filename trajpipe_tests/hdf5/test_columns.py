@@ -117,3 +117,13 @@ def test_a_filter_that_is_not_there_is_unreadable(tmp_path: Path) -> None:
     path.write_bytes(content[:at] + (399).to_bytes(2, "little") + content[at + 2 :])
     with h5py.File(path, "r") as handle, pytest.raises(UnreadableError):
         column_of(handle["x"]).read(0, 4)
+
+
+def test_values_that_are_declared_and_never_stored_are_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "huge.hdf5", "w") as file:
+        huge = file.create_dataset("huge", (20, 1 << 27), "f8", chunks=(1, 1 << 20), compression="gzip")
+        small = file.create_dataset("small", (20, 1 << 10), "f8", chunks=(1, 1 << 10))
+        with pytest.raises(UnreadableError, match="stores none") as caught:
+            column_of(huge)
+        assert caught.value.code == "never-written"
+        assert column_of(small).shape == (20, 1 << 10)
