@@ -102,6 +102,26 @@ def test_state_and_cameras_of_an_export(invoke: Command, built: Path, tmp_path: 
     assert not [f for f in features if "image" in f]
 
 
+def test_the_form_of_an_export(invoke: Command, built: Path, tmp_path: Path) -> None:
+    common = ("convert", built / "take.hdf5", tmp_path / "o", "--fps", "20", "--task", "x")
+    fine = ("--to", "lerobot-v3.0", "--codec", "av1", "--crf", "25", "--robot-type", "panda")
+    ran = invoke(*common, *fine)
+    assert ran.code == 0, ran.out + ran.err
+    info = json.loads((tmp_path / "o/meta/info.json").read_text())
+    assert (info["codebase_version"], info["robot_type"]) == ("v3.0", "panda")
+    assert info["features"]["observation.images.table_cam"]["info"]["video.codec"] == "av1"
+    recipe = json.loads((tmp_path / "o.recipe.json").read_text())
+    assert recipe["options"]["crf"] == 25
+    for wrong, why in (
+        (("--to", "lerobot-v3.0", "--gr00t"), "GR00T reads v2.0 and v2.1 only"),
+        (("--to", "lerobot-v2.1", "--gr00t", "--codec", "png"), "GR00T's video readers decode h264 only"),
+        (("--to", "lerobot-v2.1", "--crf", "52"), "no such crf of h264"),
+    ):
+        ran = invoke(*common, *wrong)
+        assert ran.code == 2
+        assert why in ran.err
+
+
 def test_filters_reject_with_reasons(invoke: Command, tmp_path: Path) -> None:
     path = write_recording(
         "isaaclab", tmp_path / "a.hdf5", episodes=4, lengths=(20, 5, 20, 20), failures=(2,), cameras=()

@@ -60,6 +60,14 @@ class Layout(StrEnum):
     LEROBOT = "lerobot"
 
 
+class Codec(StrEnum):
+    """How a LeRobot folder holds frames: video, or png image columns."""
+
+    H264 = "h264"
+    AV1 = "av1"
+    PNG = "png"
+
+
 class Images(StrEnum):
     """Which row of an image comes first: opengl = the bottom one, opencv = the top one."""
 
@@ -95,6 +103,12 @@ StateOption = Annotated[
 CamerasOption = Annotated[
     list[str] | None, typer.Option(metavar="TERM,…", help="Cameras to keep in a store or LeRobot folder.")
 ]
+CodecOption = Annotated[Codec | None, typer.Option(help="Frames of a LeRobot folder; h264 when absent.")]
+CrfOption = Annotated[
+    int | None, typer.Option(min=0, max=63, help="Video quality, lower is better: 23 (h264), 30 (av1).")
+]
+RobotTypeOption = Annotated[str | None, typer.Option(help="Robot's name in LeRobot's info.json.")]
+Gr00tOption = Annotated[bool, typer.Option("--gr00t", help="Refuse what GR00T's loaders cannot read.")]
 OnlySuccessOption = Annotated[bool, typer.Option("--only-success", help="Drop episodes that failed.")]
 MinLengthOption = Annotated[int, typer.Option(min=1, help="Drop episodes with fewer rows.")]
 UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unknown success counts as.")]
@@ -133,6 +147,10 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command, read th
     option: SourceOption = None,
     state: StateOption = None,
     cameras: CamerasOption = None,
+    codec: CodecOption = None,
+    crf: CrfOption = None,
+    robot_type: RobotTypeOption = None,
+    gr00t: Gr00tOption = False,
     only_success: OnlySuccessOption = False,
     min_length: MinLengthOption = 1,
     unknown_success: UnknownSuccessOption = UnknownSuccess.KEEP,
@@ -197,8 +215,20 @@ def _options(given: SimpleNamespace, terminal: Terminal) -> "ConvertOptions":
         layout=given.layout.value,
         scene=given.scene,
         libero=_given(suite=given.suite, model=given.target_model),
-        export=_given(state=words(given.state), cameras=cameras),
+        export=_export(given),
         force=terminal.force,
+    )
+
+
+def _export(given: SimpleNamespace) -> dict[str, Any]:
+    """Options of a LeRobot folder; `--gr00t` only adds to what the profile says."""
+    return _given(
+        state=words(given.state),
+        cameras=words(given.cameras),
+        codec=given.codec.value if given.codec else None,
+        crf=given.crf,
+        robot_type=given.robot_type,
+        gr00t=given.gr00t or None,
     )
 
 
