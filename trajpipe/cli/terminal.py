@@ -199,9 +199,9 @@ def table(*headers: str, title: str | None = None, right: Sequence[str] = ()) ->
 
 def cell(text: object, style: str = "") -> "RenderableType":
     """A table cell of plain text (never markup), with a style."""
-    from rich.text import Text
+    from trajpipe.cli.folding import FoldingText
 
-    return Text(printable(str(text)), style=style)
+    return FoldingText(printable(str(text)), style=style)
 
 
 def printable(text: str) -> str:
