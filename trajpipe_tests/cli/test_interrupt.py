@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from trajpipe.cli import terminal
 from trajpipe.core.names import TEMPORARY_MARK
 from trajpipe.testing import write_recording
-from trajpipe_tests.cli.conftest import Command, command_line, environment
+from trajpipe_tests.cli.conftest import REPOSITORY, Command, command_line, environment
 
 INTERRUPTED = "\ninterrupted: nothing half-written was left; run the same command to go on\n"
 TERMINATED = INTERRUPTED.replace("interrupted", "terminated")
@@ -159,3 +160,11 @@ def test_after_kills_every_visible_output_is_whole_and_the_next_run_finishes(
     ran = invoke("run", cwd=project)
     assert ran.code == 0, ran.out
     assert temporaries(project) == []
+
+
+def test_the_exit_codes_are_in_the_documents() -> None:
+    text = (REPOSITORY / "docs" / "running.md").read_text()
+    assert (
+        f"| {terminal.EXIT_INTERRUPTED} | interrupted (Ctrl-C); {terminal.EXIT_TERMINATED}: terminated |"
+        in text
+    )
