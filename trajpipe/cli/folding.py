@@ -4,6 +4,7 @@ What is not here: tables and their cells, see `trajpipe.cli.terminal`.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from rich.cells import cell_len
@@ -12,7 +13,8 @@ from rich.containers import Lines
 from rich.text import Text
 
 _WORD: Final = re.compile(r"\S+")
-_PART: Final = re.compile(r"[_\-/.]*[^_\-/.]+[_\-/]*|[_\-/.]+")
+_STEP: Final = re.compile(r"/*[^/]+/*|/+")
+_PART: Final = re.compile(r"[_\-]*[^_\-]+[_\-]*|[_\-]+")
 
 
 class FoldingText(Text):
@@ -44,15 +46,19 @@ class FoldingText(Text):
 
 def breaks_of(plain: str, width: int) -> list[int]:
     """Offsets at which words wider than `width` cells are parted; a part wider still is left whole."""
-    found = []
+    found = list[int]()
     for word in _WORD.finditer(plain):
-        if cell_len(word[0]) <= width:
-            continue
-        used = 0
-        for part in _PART.finditer(word[0]):
-            wide = cell_len(part[0])
+        at, used = word.start(), 0
+        for part in _parts(word[0], width) if cell_len(word[0]) > width else ():
+            wide = cell_len(part)
             if used and used + wide > width:
-                found.append(word.start() + part.start())
+                found.append(at)
                 used = 0
-            used += wide
+            used, at = used + wide, at + len(part)
     return found
+
+
+def _parts(word: str, width: int) -> Iterator[str]:
+    """The steps of a path; what is wider than `width` parted at `_` and `-` too."""
+    for step in _STEP.findall(word):
+        yield from [step] if cell_len(step) <= width else _PART.findall(step)

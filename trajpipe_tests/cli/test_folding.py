@@ -20,7 +20,8 @@ def folded(text: str, width: int) -> list[str]:
     [
         ("scripted_lift__take_1.hdf5", 26, ["scripted_lift__take_1.hdf5"]),
         ("scripted_lift__take_1.hdf5", 16, ["scripted_lift__", "take_1.hdf5"]),
-        ("raw/lift/take_0.hdf5", 9, ["raw/lift/", "take_0", ".hdf5"]),
+        ("raw/lift/take_0.hdf5", 9, ["raw/lift/", "take_", "0.hdf5"]),
+        ("data/demos/rl_lift.hdf5", 18, ["data/demos/", "rl_lift.hdf5"]),
         ("libero-init-rows", 8, ["libero-", "init-", "rows"]),
         ("see stack_the_cubes now", 9, ["see", "stack_", "the_cubes", "now"]),
         ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
@@ -47,8 +48,6 @@ def test_in_a_table_the_longest_names_give_way() -> None:
     lines = [line.split() for line in captured.get().splitlines()[2:] if line.strip()]
     assert lines == [
         ["lift_mixed", "lift_mixed__scripted_", "built"],
-        [
-            "recordings_of_monday",
-        ],
-        [".hdf5"],
+        ["recordings_of_"],
+        ["monday.hdf5"],
     ]
