@@ -75,9 +75,9 @@ class Newcomer:
                 process.send_signal(signal.SIGINT)
                 assert process.wait(90) == 130, log.read_text()[-3000:]
             finally:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
+                if process.poll() is None:  # the test failed: Dagster's own processes must end too
+                    process.send_signal(signal.SIGINT)
+                    process.wait(120)
                 assert process.stdout is not None
                 process.stdout.close()
 

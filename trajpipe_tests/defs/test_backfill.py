@@ -87,9 +87,9 @@ def dagster_dev(root: Path, home: Path, log: Path) -> Iterator[int]:
             process.send_signal(signal.SIGINT)
             assert process.wait(120) == 130
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            if process.poll() is None:  # the test failed: Dagster's own processes must end too
+                process.send_signal(signal.SIGINT)
+                process.wait(120)
             assert process.stdout is not None
             process.stdout.close()
 
