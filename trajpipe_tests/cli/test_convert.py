@@ -208,19 +208,24 @@ def test_usage_errors_say_what_to_type(
     assert sorted(built.iterdir()) == before
 
 
-def test_an_absent_or_unknown_source_is_a_finding(invoke: Command, tmp_path: Path) -> None:
+def test_an_unknown_source_is_a_finding_and_an_absent_one_wrong_usage(
+    invoke: Command, tmp_path: Path
+) -> None:
     (tmp_path / "notes.hdf5").write_text("no HDF5")
-    for name in ("absent.hdf5", "notes.hdf5"):
-        ran = invoke("convert", name, "o.hdf5")
-        assert ran.code == 1
-        assert "Failed" in ran.out
-        assert not (tmp_path / "o.hdf5").exists()
+    ran = invoke("convert", "notes.hdf5", "o.hdf5")
+    assert ran.code == 1
+    assert "Failed" in ran.out
+    ran = invoke("convert", "absent.hdf5", "o.hdf5")
+    assert ran.code == 2
+    assert "a source is not there" in ran.err
+    assert not (tmp_path / "o.hdf5").exists()
 
 
 def test_a_kind_can_be_named(invoke: Command, built: Path, tmp_path: Path) -> None:
     assert invoke("convert", built / "take.hdf5", tmp_path / "o.hdf5", "--kind", "isaaclab").code == 0
     ran = invoke("convert", built / "take.hdf5", tmp_path / "p.hdf5", "--kind", "isaclab")
     assert ran.code in (1, 2)
+    assert "Did you mean `isaaclab`?" in ran.out + ran.err
     assert "isaaclab" in ran.out + ran.err
 
 

@@ -227,7 +227,7 @@ def test_a_dataset_without_recordings_is_blocked_not_forgotten(invoke: Command, 
         path.unlink()
     ran = invoke("run")
     assert ran.code == 1
-    assert "0 of 0 recordings are ready" in ran.out
+    assert "no recording matches raw/lift/*.hdf5 below" in ran.out
 
 
 def test_the_table_fits_a_narrow_terminal(invoke: Command, data: Path) -> None:
