@@ -19,6 +19,7 @@ from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
 from trajpipe.core.names import Reason, Stage
 from trajpipe.core.provenance import Recipe
+from trajpipe.core.temporaries import targets_named
 
 SOURCE_FINDINGS: Final = "source-findings"
 NOTICED: Final = "What was repaired or noticed while reading"
@@ -234,7 +235,8 @@ def failed(job: Job, error: Exception) -> StageResult:
     name = job.key or job.dataset
     report = CheckReport(job.stage, str(job.target))
     finding = finding_of(error, name)
-    text = str(error) if isinstance(error, TrajpipeError) else f"{type(error).__name__}: {error}"
+    told = str(error) if isinstance(error, TrajpipeError) else f"{type(error).__name__}: {error}"
+    text = targets_named(told)
     result = CheckResult(finding.code, "The stage can be built", True)
     result.findings.add(finding)
     report.results.append(result)
@@ -252,7 +254,7 @@ def finding_of(error: Exception, name: str) -> Finding:
         name: The file or recording, when the error names no place.
     """
     if not isinstance(error, TrajpipeError):
-        text = f"{type(error).__name__}: {error}"
+        text = targets_named(f"{type(error).__name__}: {error}")
         return Finding("unexpected", Severity.ERROR, text, Place(file=name))
     place = error.place if isinstance(error.place, Place) else Place(file=name)
     if isinstance(error.place, Path):

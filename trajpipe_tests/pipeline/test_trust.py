@@ -12,9 +12,10 @@ from trajpipe.core import names, provenance
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import CatalogueError, OutputExistsError, SchemaError, UsageError
 from trajpipe.core.names import Stage
+from trajpipe.core.temporaries import temporary_beside
 from trajpipe.pipeline.convert import ConvertOptions, convert
 from trajpipe.pipeline.project import Project
-from trajpipe.pipeline.results import Status
+from trajpipe.pipeline.results import Status, finding_of
 from trajpipe.pipeline.run import RunOptions, run
 from trajpipe.pipeline.store_columns import columns_of
 from trajpipe.pipeline.store_plan import StorePlan
@@ -155,3 +156,10 @@ def test_a_split_by_an_attribute_that_no_demo_has_stops_the_run_once(make_projec
     project = make_project(2, catalogue=CATALOGUE + "    splits: {group: nosuch}\n")
     with pytest.raises(CatalogueError, match="nosuch"):
         run(project, options=RunOptions(stages=(Stage.DEMOS,)))
+
+
+def test_a_failed_write_names_the_target_and_not_its_temporary(tmp_path: Path) -> None:
+    temporary = temporary_beside(tmp_path / "x.hdf5")
+    found = finding_of(PermissionError(13, "Permission denied", str(temporary)), "take.hdf5")
+    assert names.TEMPORARY_MARK not in found.message
+    assert "x.hdf5" in found.message
