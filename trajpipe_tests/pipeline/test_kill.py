@@ -75,7 +75,8 @@ def started(root: Path, stage: Stage) -> subprocess.Popen[bytes]:
 def visible(root: Path, stage: Stage) -> dict[str, str]:
     """Outputs that a user sees → SHA-256; what lies beside them is left out."""
     folder = root / FOLDERS[stage]
-    outputs = [p for p in sorted(folder.glob("*")) if not p.name.startswith(".") and p.suffix != ".json"]
+    found = [p for p in sorted(folder.glob("*")) if not p.name.startswith(".")]
+    outputs = [p for p in found if p.is_dir() or p.suffix in (".hdf5", ".h5")]
     return {p.name: provenance.sha256_path(p) for p in outputs}
 
 
