@@ -15,6 +15,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# What tests and tools run with; extras for a deployment say their own exact versions in pyproject.toml.
+EXTRAS = ("test", "dev")
 HEAD = """\
 # Exact versions for a reproducible install: pip install -c constraints.txt .
 # Written by .ci/pin.py from an environment in which all tests pass. All dagster packages are of one release.
@@ -27,9 +29,10 @@ def canonical(name: str) -> str:
 
 
 def wanted() -> list[Requirement]:
-    """All requirements of pyproject.toml, every extra included."""
+    """The requirements of pyproject.toml, those of `EXTRAS` included."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    texts = [*project["dependencies"], *(t for ts in project["optional-dependencies"].values() for t in ts)]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *(t for name in EXTRAS for t in extras[name])]
     found = [Requirement(t) for t in texts]
     return [r for r in found if canonical(r.name) != canonical(project["name"])]
 

@@ -90,7 +90,8 @@ def test_the_version_is_the_changelog_s_or_newer_than_it() -> None:
 
 def test_every_requirement_has_an_exact_version_in_constraints() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    texts = [*project["dependencies"], *(t for ts in project["optional-dependencies"].values() for t in ts)]
+    extras = project["optional-dependencies"]
+    texts = [*project["dependencies"], *extras["test"], *extras["dev"]]
     wanted = {re.split(r"[^A-Za-z0-9_.-]", t)[0].lower().replace("_", "-") for t in texts} - {"trajpipe"}
     lines = [x for x in (REPOSITORY / "constraints.txt").read_text().splitlines() if not x.startswith("#")]
     assert all(re.fullmatch(r"[a-z0-9-]+==[^=*]+", line) for line in lines)
