@@ -130,10 +130,10 @@ class _Holds:
 
 
 def _refused(data: bytes, kind: type[TrajpipeError], match: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(kind, match=match):
         loads(data, place="clip.pkl")
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize("protocol", range(6))

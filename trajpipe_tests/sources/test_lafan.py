@@ -335,10 +335,10 @@ def test_a_hostile_pickle_is_claimed_so_that_its_reason_is_told(tmp_path: Path) 
     path = tmp_path / "a.pkl"
     path.write_bytes(pickle.dumps({"clip": _Run()}))
     assert base.detect(path).kind == "lafan"
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(UntrustedError, match=r"posix\.system"):
         describe(path)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert not Path("ran").exists()
 
 

@@ -98,7 +98,7 @@ def test_an_npz_whose_header_lies_or_that_inflates_is_refused_at_once(
     good = members["dof_positions.npy"]
     header = good.replace(b"'shape': (9, 29), }           ", b"'shape': (99999999999, 29), }", 1)
     assert header != good
-    began = time.perf_counter()
+    began = time.process_time()
     for data in (header, good[:-8], b"no array"):
         with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
             for name, old in members.items():
@@ -110,7 +110,7 @@ def test_an_npz_whose_header_lies_or_that_inflates_is_refused_at_once(
         archive.writestr("dof_positions.npy", good + b"\0" * (2 << 20))
     with pytest.raises(UntrustedError, match="inflates too much"):
         read(tmp_path / "c.npz")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_published_clips_own_bodies_prove_the_kinematics(shared_data: Path) -> None:
