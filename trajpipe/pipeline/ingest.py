@@ -5,7 +5,7 @@ What is not here: where the plan comes from (`project.py` and `convert.py` make 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -310,8 +310,3 @@ class _Attempt:
 
     def _rejection(self, episode: str, reason: str, detail: str) -> Rejection:
         return Rejection(self.plan.path.name, episode, str(reason), detail)
-
-
-def episodes_of_recording(path: Path, kind: str, options: ReadOptions) -> Sequence[str]:
-    """Names of a recording's episodes, without reading them."""
-    return source(kind).describe(path, options).episodes
