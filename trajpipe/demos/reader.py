@@ -17,7 +17,7 @@ import h5py
 
 from trajpipe.core import names
 from trajpipe.core.episode import Episode
-from trajpipe.core.errors import InputError, StateError
+from trajpipe.core.errors import InputError, MissingNameError, StateError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
 from trajpipe.demos.accept import checked_word
@@ -102,7 +102,12 @@ class DemosFile:
     @property
     def total(self) -> int:
         """Rows of all demos, counted from their actions."""
-        return sum(int(self._data[name][names.DATASET_ACTIONS].shape[0]) for name in self._names)
+        return sum(self.lengths)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Rows of each demo in natural order, counted from their actions."""
+        return tuple(int(self._data[name][names.DATASET_ACTIONS].shape[0]) for name in self._names)
 
     @property
     def env_args(self) -> dict[str, Any]:
@@ -155,6 +160,17 @@ class DemosFile:
         splits = self._splits()
         for name in self._names:
             yield self._episode(name, splits.get(name))
+
+    def episode(self, name: str) -> Episode:
+        """One demo; the others are not looked at.
+
+        Raises:
+            MissingNameError: there is none of this name.
+            SchemaError, InputError: as `episodes`.
+        """
+        if name not in self._names:
+            raise MissingNameError("no such demo", place=self.path, got=name)
+        return self._episode(name, self._splits().get(name))
 
     def _splits(self) -> dict[str, str]:
         masks = self.masks
