@@ -12,10 +12,12 @@ What is not here: what is sampled (`sampling`), drawing (`trajpipe.report`), whe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trajpipe.core.conventions import ActionConvention
 from trajpipe.core.ledger import Ledger
@@ -35,8 +37,9 @@ ACTIONS: Final = "action distribution"
 STATES: Final = "state distribution"
 JOINTS: Final = "joint plots"
 JOINT_EPISODES: Final = 4
-# The first that a column's name contains is the joints; without any, all states are drawn.
+# The first of these words that the name of a dimension contains makes the joints.
 _JOINTS: Final = ("joint_pos", "joint_states", "joint_qpos", "qpos", "joint")
+_NOT_JOINTS: Final = ("gripper", "vel")
 
 
 def pictures_of(
@@ -89,7 +92,7 @@ def sample_pictures(taken: Sample, action: ActionConvention) -> list[Picture | N
     ]
 
 
-def _declared(action: ActionConvention, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _declared(action: ActionConvention, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Both bounds, when both are declared and fit the width."""
     if action.low is None or action.high is None:
         return None
@@ -99,18 +102,28 @@ def _declared(action: ActionConvention, values: np.ndarray) -> tuple[np.ndarray,
 
 
 def _joint_plots(taken: Sample) -> Picture | None:
-    """The joints of a few episodes over time."""
-    columns = taken.state_columns
-    found = (n for word in _JOINTS for n in columns if word in n and "gripper" not in n)
-    name = next(found, None)
-    part = slice(None) if name is None else columns[name]
+    """The joints of a few episodes over time; all states where none is called a joint."""
+    part = joints_of(taken.state_labels)
     chosen = [taken.rows[i] for i in spread(len(taken.rows), JOINT_EPISODES)]
     curves = [Curve(one.label, one.state[:, part], one.start) for one in chosen]
-    caption = f"{name or 'all states'}, {len(curves)} of {len(taken.lengths):,} episodes"
-    step_s = 1 / taken.fps if taken.fps else None
-    return trajectories(JOINTS, curves, taken.state_labels[part], caption, step_s=step_s)
+    names = [taken.state_labels[i] for i in part]
+    caption = f"{len(curves)} of {len(taken.lengths):,} episodes"
+    return trajectories(JOINTS, curves, names, caption, step_s=1 / taken.fps if taken.fps else None)
+
+
+def joints_of(labels: Sequence[str]) -> list[int]:
+    """Which dimensions are joint positions, by their names; all of them when none is."""
+    for word in _JOINTS:
+        found = [i for i, n in enumerate(labels) if word in n and not any(w in n for w in _NOT_JOINTS)]
+        if found:
+            return found
+    return list(range(len(labels)))
 
 
 def _lag(taken: Sample, action: ActionConvention) -> Picture | None:
-    curve = lag_curve([one.action for one in taken.rows], [one.state for one in taken.rows], action.meaning)
-    return None if curve is None else lag_plot(curve, taken.action_labels, taken.state_labels, taken.of_rows)
+    """Actions against states; an observation of the last action is no state."""
+    part = [i for i, name in enumerate(taken.state_labels) if "action" not in name]
+    states = [one.state[:, part] for one in taken.rows]
+    curve = lag_curve([one.action for one in taken.rows], states, action.meaning)
+    names = [taken.state_labels[i] for i in part]
+    return None if curve is None else lag_plot(curve, taken.action_labels, names, taken.of_rows)

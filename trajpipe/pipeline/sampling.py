@@ -96,7 +96,6 @@ class Sample:
         rows: Of some episodes.
         action_labels: A names.
         state_labels: S names.
-        state_columns: Name of a state column → its place in `state`.
         left_out: State columns wider than 64 values.
         frames: Of some episodes.
         frame_headers: Camera and moment of each column of the sheet.
@@ -107,7 +106,6 @@ class Sample:
     rows: list[SampledRows] = field(default_factory=list)
     action_labels: tuple[str, ...] = ()
     state_labels: tuple[str, ...] = ()
-    state_columns: dict[str, slice] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     frames: list[SampledFrames] = field(default_factory=list)
     frame_headers: tuple[str, ...] = ()
@@ -134,24 +132,26 @@ def sample(episodes: EpisodeSet) -> Sample:
     state = sorted(n for n, w in widths.items() if n != episodes.action and 0 < w <= MAX_WIDTH)
     taken.left_out = tuple(sorted(n for n, w in widths.items() if w > MAX_WIDTH))
     taken.action_labels = tuple(episodes.dimensions(episodes.action, widths.get(episodes.action, 0)))
-    at = 0
-    for name in state:
-        taken.state_columns[name] = slice(at, at + widths[name])
-        at += widths[name]
     taken.state_labels = tuple(label for n in state for label in episodes.dimensions(n, widths[n]))
     cameras = sorted(n for n, column in first.items() if is_image(column))
     moments = MOMENTS if len(cameras) * len(MOMENTS) <= SHEET_COLUMNS else MOMENTS[1:2]
     cameras = cameras[: SHEET_COLUMNS // len(moments)]
-    taken.frame_headers = tuple(f"{camera.rsplit('/', 1)[-1]} {m}" for camera in cameras for m in moments)
+    taken.frame_headers = tuple(f"{_last_word(camera)} {m}" for camera in cameras for m in moments)
     with_frames = set(spread(len(taken.lengths), SHEET_EPISODES)) if cameras else set()
-    most = MAX_VALUES // (MAX_EPISODES * max(1, at + len(taken.action_labels)))
+    width = len(taken.state_labels) + len(taken.action_labels)
+    most = min(MAX_ROWS, MAX_VALUES // (MAX_EPISODES * max(1, width)))
     for number in sorted({*spread(len(taken.lengths), MAX_EPISODES), *with_frames}):
         columns = episodes.columns(number)
-        taken.rows.append(_rows(episodes, number, columns, state, min(MAX_ROWS, most)))
+        taken.rows.append(_rows(episodes, number, columns, state, most))
         if number in with_frames:
             frames = tuple(_frame(columns.get(c), m) for c in cameras for m in moments)
             taken.frames.append(SampledFrames(episodes.label(number), frames))
     return taken
+
+
+def _last_word(path: str) -> str:
+    """`table_cam` of `obs/table_cam` and of `observation.images.table_cam`."""
+    return path.replace("/", ".").rsplit(".", 1)[-1]
 
 
 def spread(count: int, most: int) -> list[int]:

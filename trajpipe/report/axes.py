@@ -89,12 +89,12 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A short decimal: `1,200`, `0.05`, `-3`, `1e-05`."""
+    """A short decimal: `1,200`, `0.05`, `-3`, `7e-06`."""
     if value == 0:
         return "0"
     if abs(value) >= 1000 and float(value).is_integer():
         return f"{int(value):,}"
-    return f"{value:.3g}"
+    return f"{value:.3g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.0e}"
 
 
 def padded(low: float, high: float, share: float = 0.04) -> tuple[float, float]:

@@ -111,18 +111,18 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _encoded(image: Image.Image) -> bytes:
-    """All colours where 256 are enough or the bytes are few; else the 256 nearest, without specks."""
+    """All colours where the bytes are few; else the 256 nearest, without specks."""
     from PIL import Image
 
-    few = image.getcolors(_COLOURS) is not None
-    palette = image.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    forms = [_saved(palette)] if few else [_saved(image), _saved(palette)]
-    return forms[0] if len(forms[0]) <= _FEW_BYTES else forms[-1]
+    exact = _saved(image)
+    if len(exact) <= _FEW_BYTES:
+        return exact
+    return _saved(image.quantize(_COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE))
 
 
 def _saved(image: Image.Image) -> bytes:
     stream = io.BytesIO()
-    image.save(stream, "PNG", optimize=True)
+    image.save(stream, "PNG", compress_level=6)
     return stream.getvalue()
 
 
