@@ -53,6 +53,7 @@ VERBS: Final[dict[str, Verb]] = {
     "list": Verb("list_datasets", "list_datasets", "List datasets and the state of each stage.", "Look"),
     "inspect": Verb("inspect_path", "inspect", "Show what is in any file or folder of any stage.", "Look"),
     "check": Verb("check_path", "check", "Run every rule of its stage on a file or folder.", "Look"),
+    "report": Verb("report", "report", "Write one HTML file to look at, which opens offline.", "Look"),
     "certify": Verb(
         "certify_chain", "certify", "Prove that recordings, L2, store and LeRobot folder are one.", "Look"
     ),
@@ -69,6 +70,8 @@ _WORDS_FOR: Final = {
     "show": "inspect",
     "info": "inspect",
     "view": "inspect",
+    "html": "report",
+    "browse": "report",
     "validate": "check",
     "publish": "push",
     "upload": "push",

@@ -1,0 +1,142 @@
+"""`trajpipe report DATASET|PATH`: one HTML file to look at, which opens without a server.
+
+What is not here: what is in it, see `trajpipe.pipeline.report`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from trajpipe.cli.formatting import size
+from trajpipe.cli.terminal import EXIT_FINE, Terminal
+from trajpipe.cli.verbs.options import (
+    CatalogueOption,
+    QuaternionOrderOption,
+    QuaternionsOption,
+    RootOption,
+    open_project,
+    quaternion_site,
+)
+from trajpipe.core.conventions import Conventions
+from trajpipe.core.errors import InputError, OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from trajpipe.pipeline.report_subject import Subject
+
+EXAMPLES: Final = {
+    "report": "  trajpipe report lift_cube                        a dataset: all its stages together\n"
+    "  trajpipe report data/lerobot/lift -o lift.html   any recording, L2 file, store, LeRobot folder\n"
+    "  trajpipe report train.h5 --episodes 0:50 --open  some episodes; opened in the browser"
+}
+_MIB: Final = 1 << 20
+
+
+def report(  # noqa: PLR0913  (one parameter per option of the command)
+    ctx: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="DATASET|PATH", help="A dataset's name, or any output.")],
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; ./NAME.report.html by default.")
+    ] = None,
+    episodes: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME|A:B,…", help="Only these: names, patterns, ranges of positions."),
+    ] = None,
+    frames: Annotated[
+        int, typer.Option(min=0, max=12, help="Most frames of a camera of an episode; 0 = none.")
+    ] = 12,
+    max_size: Annotated[int, typer.Option(metavar="MIB", min=1, help="Bound of the file, MiB.")] = 16,
+    checks: Annotated[
+        bool, typer.Option("--checks/--no-checks", help="Run the rules where no results are stored.")
+    ] = True,
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    kind: Annotated[str | None, typer.Option(help="Kind of raw recordings; found by content.")] = None,
+    quaternions: QuaternionsOption = None,
+    quaternion_order: QuaternionOrderOption = None,
+    catalogue: CatalogueOption = None,
+    root: RootOption = None,
+) -> int:
+    """Write one self-contained HTML file about a dataset or an output of any stage.
+
+    Pictures, every episode with frames and curves, checks, ledger, certificate. It needs no server and
+    no network, and is bounded: what is left out is told in it. Exit code 0 whatever the data are like.
+    """
+    from trajpipe.pipeline.report import write_report
+    from trajpipe.pipeline.report_options import ReportOptions
+
+    terminal: Terminal = ctx.obj
+    conventions = Conventions(
+        quaternion_order=quaternion_order.value if quaternion_order else None,
+        quaternions=tuple(quaternion_site(q) for q in quaternions or ()),
+    )
+    subject = _subject(what, catalogue, root, kind, conventions)
+    target = output or Path(f"{_file_name(subject.title)}.report.html")
+    _require_replaceable(target, terminal)
+    asked = tuple(e.strip() for text in episodes or () for e in text.split(",") if e.strip())
+    options = ReportOptions(max_size * _MIB, frames, asked, checks)
+    with terminal.progress() as progress:
+        made = write_report(subject, target, options, progress=progress)
+    document: dict[str, Any] = {"path": str(made.path), "bytes": made.bytes, "episodes": made.episodes}
+    document |= {"listed": made.indexed, "detailed": made.detailed, "notes": list(made.notes)}
+    terminal.document(document)
+    counts = (
+        f"{made.indexed:,} of {made.episodes:,} episodes listed, {made.detailed:,} with frames and curves"
+    )
+    terminal.print(f"{counts} · {size(made.bytes)}", str(made.path))
+    if show:
+        typer.launch(made.path.resolve().as_uri())
+    return EXIT_FINE
+
+
+def _subject(
+    what: str, catalogue: Path | None, root: Path | None, kind: str | None, conventions: Conventions
+) -> "Subject":
+    """The subject of a dataset's name, or of a path.
+
+    Raises:
+        UsageError: it is neither.
+        InputError: the file is of no stage.
+    """
+    from trajpipe.cli.kinds import recognise
+    from trajpipe.core.names import Stage
+    from trajpipe.pipeline.report_subject import subject_of_dataset, subject_of_path
+
+    path = Path(what)
+    if path.exists() and catalogue is None and root is None:
+        stage = Stage.RAW if kind else recognise(path).stage
+        if stage is None:
+            raise InputError(
+                "a report is of a recording, an L2 file, a store or a LeRobot folder",
+                place=path,
+                hint="Look at other files with `trajpipe inspect`.",
+                code="no-stage",
+            )
+        return subject_of_path(path, stage, kind=kind, conventions=conventions)
+    if "/" in what:
+        raise UsageError("no such file or folder", got=what)
+    return subject_of_dataset(open_project(catalogue, root), what)
+
+
+def _file_name(title: str) -> str:
+    from trajpipe.core.order import slug
+
+    return slug(title)
+
+
+def _require_replaceable(target: Path, terminal: Terminal) -> None:
+    """A report replaces an older report, and nothing else without `--force`.
+
+    Raises:
+        OutputExistsError: something else is there.
+    """
+    if terminal.force and target.is_file():
+        return
+    if target.is_dir():
+        raise OutputExistsError("the output is a folder", place=target, hint="Name a file with --output.")
+    if target.exists():
+        with target.open("rb") as handle:
+            ours = b'<meta name="generator" content="trajpipe ' in handle.read(2048)
+        if not ours:
+            hint = "Name another file with --output, or replace it with --force."
+            raise OutputExistsError("the output exists and is no report", place=target, hint=hint)
