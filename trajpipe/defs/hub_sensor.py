@@ -14,6 +14,7 @@ from trajpipe.defs.jobs import ScanConfig, scan_job
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.hub import Repository, split_address
 from trajpipe.hub.client import is_offline
+from trajpipe.hub.versions import UNFINISHED, followed
 from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.raw_hub import revision_of
@@ -44,6 +45,8 @@ def hub_sensor(dataset: DatasetConfig) -> dg.SensorDefinition | None:
         try:
             wanted = dict(_moved(project.open(), name))
         except TrajpipeError as error:
+            if error.code == UNFINISHED:
+                return dg.SensorResult(skip_reason=str(error))
             raise dg.Failure(str(error), allow_retries=False) from error
         if not wanted:
             return dg.SensorResult(skip_reason="what is there is of the wanted revisions")
@@ -66,6 +69,6 @@ def _moved(project: Project, name: str) -> Iterator[tuple[str, str]]:
         repo, revision = split_address(entry.hub)
         if repo in there and not entry.follow:
             continue
-        commit = Repository(repo).commit_of(str(revision))
+        commit = followed(Repository(repo), str(revision))
         if there.get(repo) != commit:
             yield repo, commit

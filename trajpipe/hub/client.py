@@ -215,6 +215,20 @@ class Repository:
 
         return self.patience.call(ask)
 
+    def history(self, revision: str = "main") -> list[str]:
+        """Commits up to a revision, the newest first.
+
+        Raises:
+            HubError: no such repository or revision, or it cannot be seen.
+        """
+
+        def ask() -> list[str]:
+            with self.asking(revision):
+                listed = self._api.list_repo_commits(self.repo, repo_type=REPO_TYPE, revision=revision)
+                return [str(c.commit_id) for c in listed]
+
+        return self.patience.call(ask)
+
     def read(self, path: str, commit: str, *, limit: int = 256 << 20) -> bytes | None:
         """The content of a small file at a commit; None when it is not there.
 

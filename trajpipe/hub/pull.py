@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.core import atomic, names
-from trajpipe.core.errors import InputError, OutputExistsError, UsageError
+from trajpipe.core.errors import OutputExistsError
 from trajpipe.core.progress import Progress, silent
-from trajpipe.hub.client import Repository, is_commit, is_offline, split_address
+from trajpipe.hub.client import Repository, is_offline, split_address
 from trajpipe.hub.download import PIECES, Tally, Wanted, fetch
 from trajpipe.hub.errors import offline
 from trajpipe.hub.listing import local_path
 from trajpipe.hub.manifest import Manifest
 from trajpipe.hub.selection import EVERYTHING, Selection
 from trajpipe.hub.verify import Receipt, compare, paths_below, read_manifest
+from trajpipe.hub.versions import followed, manifest_of, pinned
 
 _THREADS: Final = 8
 _SPARE_BYTES: Final = 16 << 20
@@ -44,6 +45,7 @@ class PullResult:
         moved: Bytes received by this call.
         refetched: Paths that came damaged once and whole the second time.
         offline: Nothing was asked; the copy that was there was verified.
+        unfinished: Tag of a newer version whose push was interrupted or is not over; "" when there is none.
     """
 
     path: Path
@@ -56,6 +58,7 @@ class PullResult:
     moved: int
     refetched: tuple[str, ...] = ()
     offline: bool = False
+    unfinished: str = ""
 
     @property
     def unchanged(self) -> bool:
@@ -83,6 +86,7 @@ class _Version:
         manifest: The manifest's bytes; None for a repository without one.
         tag: The version's tag.
         selection: Parts and episodes.
+        unfinished: Tag of a newer version that is not finished, or "".
     """
 
     commit: str
@@ -91,6 +95,7 @@ class _Version:
     manifest: bytes | None
     tag: str
     selection: Selection
+    unfinished: str = ""
 
 
 def pull(
@@ -105,7 +110,8 @@ def pull(
     """Fetch a published version and verify every byte of it.
 
     Args:
-        address: `org/name`, `org/name@tag` or `org/name@commit`; without a revision the newest version.
+        address: `org/name`, `org/name@tag` or `org/name@commit`; the newest finished version
+            without a revision.
         destination: The folder; the repository's name in the current folder when None.
         selection: Parts and episodes; those of an earlier pull into the same folder are kept.
         force: Replace a folder that holds other files.
@@ -114,6 +120,7 @@ def pull(
 
     Raises:
         OutputExistsError: the destination holds files that a pull did not write.
+        InputError: the repository has no finished version.
         IntegrityError: a file's bytes are not the published ones, twice.
         UntrustedError: the listing holds a name that could leave the folder.
         HubError: no such version, no right to see it, or the Hub could not be reached for too long.
@@ -141,7 +148,8 @@ def pull_tree(
 ) -> PullResult:
     """Fetch every file of any repository at a revision, verified against the server's own hashes.
 
-    For raw recordings that others publish: there need be no manifest.
+    For raw recordings that others publish: there need be no manifest. Of a branch that trajpipe publishes
+    to, the newest finished version is taken.
 
     Args:
         repository: Where from.
@@ -157,7 +165,7 @@ def pull_tree(
         return _offline(repository, revision, destination)
     with atomic.output_lock(destination):
         _require_ours(destination, force=False)
-        state = repository.state(revision)
+        state = repository.state(followed(repository, revision))
         wanted = {f.path: Wanted(f.path, f.size, f.sha256, f.oid) for f in state.files.values()}
         version = _Version(state.commit, revision, wanted, None, "", EVERYTHING)
         return _bring(repository, version, destination, progress)
@@ -203,7 +211,7 @@ def _require_ours(target: Path, force: bool) -> None:
         known = {names.HUB_MANIFEST, names.HUB_RECEIPT, _LIST}
         if (target / names.HUB_MANIFEST).is_file():
             known |= {e.path for e in read_manifest(target).entries}
-        elif (target / _LIST).is_file():
+        if (target / _LIST).is_file():  # a whole tree may hold a manifest, and more files than it lists
             known |= set((target / _LIST).read_text(encoding="utf-8").split("\n"))
     foreign = sorted(there - known)
     if foreign:
@@ -223,62 +231,22 @@ def _find(repository: Repository, revision: str | None, selection: Selection) ->
 
     Raises:
         UsageError: the revision is a branch.
-        InputError: the repository has no published version.
+        InputError: the repository has no finished version.
     """
-    commit, found = _pinned(repository, revision)
-    text = repository.read(names.HUB_MANIFEST, commit)
-    if text is None:
-        raise InputError(
-            f"this revision has no {names.HUB_MANIFEST}",
-            place=f"{repository.repo}@{found}",
-            hint="Its push is not finished, or trajpipe did not push it: pull another tag, or name it as "
-            "`hub:` of a raw entry.",
-            code="no-manifest",
-        )
-    manifest = Manifest.parse(text, place=f"{repository.repo}@{found}")
+    pin = pinned(repository, revision)
+    manifest, text = manifest_of(repository, pin)
     wanted = {e.path: Wanted(e.path, e.size, e.sha256) for e in selection.of(manifest.entries)}
-    return _Version(commit, found, wanted, text, manifest.tag, selection)
+    return _Version(pin.commit, pin.name, wanted, text, manifest.tag, selection, pin.unfinished)
 
 
 def published_manifest(repository: Repository, revision: str | None) -> Manifest:
     """The manifest of a published version, nothing else of it.
 
     Raises:
-        InputError: there is no published version.
+        InputError: there is no finished version.
         HubError: it cannot be had.
     """
-    version = _find(repository, revision, EVERYTHING)
-    return Manifest.parse(version.manifest or b"", place=f"{repository.repo}@{version.revision}")
-
-
-def _pinned(repository: Repository, revision: str | None) -> tuple[str, str]:
-    """(commit, name) of a revision; without one, the version that `main`'s manifest names."""
-    branches, tags = repository.refs()
-    if revision is None:
-        head = branches.get("main", "main")
-        text = repository.read(names.HUB_MANIFEST, head)
-        tag = Manifest.parse(text, place=repository.repo).tag if text is not None else None
-        if tag is None or tag not in tags:
-            raise InputError(
-                "the repository has no published version yet",
-                place=repository.repo,
-                expected="a tag that its manifest names" if tag is None else f"the tag {tag}",
-                hint="Push it again: that finishes a push that was stopped.",
-                code="not-published",
-            )
-        return tags[tag], tag
-    if revision in tags:
-        return tags[revision], revision
-    if revision in branches:
-        raise UsageError(
-            "a branch moves while it is pulled",
-            place=repository.repo,
-            got=revision,
-            expected=f"a tag ({', '.join(sorted(tags)[:5]) or 'it has none'}) or a commit",
-        )
-    if is_commit(revision):
-        return revision, revision
-    return repository.commit_of(revision), revision
+    return manifest_of(repository, pinned(repository, revision))[0]
 
 
 def _bring(repository: Repository, version: _Version, target: Path, progress: Progress) -> PullResult:
@@ -312,6 +280,7 @@ def _bring(repository: Repository, version: _Version, target: Path, progress: Pr
         total,
         tally.moved,
         tuple(sorted(tally.refetched)),
+        unfinished=version.unfinished,
     )
 
 

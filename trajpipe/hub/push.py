@@ -437,7 +437,9 @@ def _fix_tag(repository: Repository, name: str, commit: str, manifest: Manifest)
             "a tag never moves, and this one names another content",
             place=f"{repository.repo}@{name}",
             got=tags[name][:12],
-            hint="Choose another --tag; the version itself is published as " + manifest.tag + ".",
+            hint="Somebody moved it: delete that tag on the Hub, and push again."
+            if name == manifest.tag
+            else f"Choose another --tag; the version itself is published as {manifest.tag}.",
         )
 
 

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -95,6 +95,17 @@ class Repo:
         if commit not in self.commits:
             raise RefusalError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
         return self.commits[commit]
+
+    def history(self, revision: str) -> Iterator[Commit]:
+        """The commits up to a revision, the newest first.
+
+        Raises:
+            RefusalError: 404, there is none.
+        """
+        commit: Commit | None = self.at(revision)
+        while commit is not None:
+            yield commit
+            commit = self.commits.get(commit.parent)
 
 
 class Shelf:

@@ -18,7 +18,7 @@ import struct
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -33,6 +33,7 @@ ORGANISATION: Final = "org"
 FAULTS: Final = ("status", "cut", "reset", "flip", "lose-answer", "stall", "whole")
 _BLOCK: Final = 1 << 18
 _PAGE: Final = 1000
+_PAGE_COMMITS: Final = 50
 _REPO: Final = r"([\w.\-]+/[\w.\-]+)"
 
 
@@ -94,6 +95,7 @@ class HubServer:
         url: Endpoint.
         shelf: The repositories.
         requests: What was asked, in order of completion.
+        answering: Requests that are being answered still, and not among `requests` yet.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class HubServer:
         self.storage_host = storage_host
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
+        self.answering = 0
         self.key = uuid.uuid4().hex
         handler = type("Handler", (_Handler,), {"hub": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", port), handler)
@@ -140,6 +143,17 @@ class HubServer:
                     return fault
         return None
 
+    def begin(self) -> None:
+        """A request came."""
+        with self._lock:
+            self.answering += 1
+
+    def end(self, request: Request) -> None:
+        """A request was answered, or not."""
+        with self._lock:
+            self.requests.append(request)
+            self.answering -= 1
+
     def sent_bytes(self, match: str = "/resolve/|/store/") -> int:
         """Bytes of bodies that were sent for paths that fit."""
         return sum(r.sent for r in self.requests if re.search(match, r.path))
@@ -158,6 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         ("GET", rf"/api/datasets/{_REPO}/revision/([^/]+)", "info"),
         ("GET", rf"/api/datasets/{_REPO}/tree/([^/]+)", "tree"),
         ("GET", rf"/api/datasets/{_REPO}/refs", "refs"),
+        ("GET", rf"/api/datasets/{_REPO}/commits/([^/]+)", "commits"),
         ("POST", rf"/api/datasets/{_REPO}/preupload/([^/]+)", "preupload"),
         ("POST", rf"/api/datasets/{_REPO}/commit/([^/]+)", "commit"),
         ("POST", rf"/api/datasets/{_REPO}/tag/([^/]+)", "tag"),
@@ -176,6 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do(self) -> None:
         """Answer one request, with the fault that hits it."""
+        self.hub.begin()
         self.received = self.sent = 0
         self.status: int | None = None
         url = urlsplit(self.path)
@@ -188,9 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         finally:
             asked = (self.command, self.path, self.headers["Host"], self.headers["Authorization"])
-            self.hub.requests.append(
-                Request(*asked, self.headers["Range"], self.status, self.received, self.sent)
-            )
+            self.hub.end(Request(*asked, self.headers["Range"], self.status, self.received, self.sent))
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do  # noqa: N815  (the base class calls them so)
 
@@ -277,12 +291,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _on_tree(self, name: str, revision: str) -> None:
         files = sorted(self._repo(name).at(revision).files.items())
+        self._page([_listed(path, content) for path, content in files], _PAGE)
+
+    def _on_commits(self, name: str, revision: str) -> None:
+        self._page([_told(commit) for commit in self._repo(name).history(revision)], _PAGE_COMMITS)
+
+    def _page(self, rows: Sequence[object], size: int) -> None:
+        """Answer the rows that the cursor asks for, with a link to the next ones."""
         at = int(self.query.get("cursor", 0))
         more = {}
-        if len(files) > at + _PAGE:
-            following = f"{self.hub.url}{self.where}?recursive=true&cursor={at + _PAGE}"
+        if len(rows) > at + size:
+            following = f"{self.hub.url}{self.where}?recursive=true&cursor={at + size}"
             more["Link"] = f'<{following}>; rel="next"'
-        self._json([_listed(path, content) for path, content in files[at : at + _PAGE]], headers=more)
+        self._json(rows[at : at + size], headers=more)
 
     def _on_refs(self, name: str) -> None:
         repo = self._repo(name)
@@ -471,6 +492,13 @@ def _listed(path: str, content: Content) -> dict[str, Any]:
         sizes = {"size": content.size, "pointerSize": 130}
         row["lfs"] = {"oid": content.sha256, "sha256": content.sha256, **sizes}
     return row
+
+
+def _told(commit: Commit) -> dict[str, Any]:
+    """A commit as the Hub lists it; the date is nobody's concern here."""
+    author = {"user": "tester"}
+    date = "2026-01-01T00:00:00.000Z"
+    return {"id": commit.id, "title": commit.title, "message": "", "authors": [author], "date": date}
 
 
 def _flipped(block: bytes, at: int) -> bytes:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,8 @@ class OwnHub:
         self.server.faults.clear()
 
     def asked(self) -> list[Asked]:
+        while self.server.answering:  # the client may have its answer before the server has noted it
+            time.sleep(0.001)
         return [
             Asked(r.method, r.path, r.host, r.authorization, r.range, r.sent) for r in self.server.requests
         ]

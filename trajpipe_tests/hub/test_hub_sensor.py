@@ -11,7 +11,7 @@ from huggingface_hub import CommitOperationAdd
 
 from trajpipe.defs import build_defs
 from trajpipe.defs.resources import ProjectResource
-from trajpipe.hub import Repository
+from trajpipe.hub import HubError, Publication, Repository, files_below, push
 from trajpipe.testing import write_recording
 from trajpipe.testing.hub_server import WRITE_TOKEN
 from trajpipe_tests.hub.hubs import OwnHub
@@ -77,6 +77,38 @@ def test_a_revision_that_moves_is_fetched_once(source: Source) -> None:
     assert (fetched / "b.hdf5").is_file()
     assert source.instance.get_dynamic_partitions("lift_recordings") == ["a", "b"]
     assert source.tick() == []
+
+
+def test_a_repository_that_trajpipe_publishes_is_followed_from_version_to_version(
+    source: Source, own: OwnHub, tmp_path: Path
+) -> None:
+    """Neither the first push nor the second is taken before its tag is there."""
+    folder = tmp_path / "recordings"
+    path = folder / "teleop/c.hdf5"
+
+    def push_recording(seed: int, *, stops: bool) -> None:
+        path.unlink(missing_ok=True)
+        write_recording("isaaclab", path, episodes=1, rows=(4, 6), seed=seed, cameras=())
+        if stops:
+            own.fault("status", "POST .*/tag/", status=403, times=10_000)
+            with pytest.raises(HubError):
+                push(Publication(files_below(folder), "raw"), source.repository)
+            own.clear()
+        else:
+            push(Publication(files_below(folder), "raw"), source.repository)
+
+    fetched = source.root / "raw/lift/org__raw/teleop/c.hdf5"
+    push_recording(3, stops=True)
+    assert source.tick() == []
+    push_recording(3, stops=False)
+    assert len(source.tick()) == 1
+    first = fetched.read_bytes()
+    push_recording(4, stops=True)
+    assert source.tick() == []
+    assert fetched.read_bytes() == first
+    push_recording(4, stops=False)
+    assert len(source.tick()) == 1
+    assert fetched.read_bytes() == path.read_bytes() != first
 
 
 def test_a_pinned_revision_is_asked_for_once(source: Source, own: OwnHub) -> None:

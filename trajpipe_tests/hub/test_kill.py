@@ -17,7 +17,7 @@ import pytest
 
 from trajpipe.hub import pull, push, verify
 from trajpipe_tests.hub.conftest import published
-from trajpipe_tests.hub.hubs import REPO, Hub, OwnHub, contents, environment, repository, write_tree
+from trajpipe_tests.hub.hubs import REPO, Hub, contents, environment, repository, write_tree
 
 MB = 1_000_000
 
@@ -31,17 +31,17 @@ def work(hub: Hub, home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_push_killed_at_random_moments_ends_whole(own: OwnHub, tmp_path: Path, full: bool) -> None:
+def test_a_push_killed_at_random_moments_ends_whole(hub: Hub, tmp_path: Path, full: bool) -> None:
     tree = write_tree(tmp_path / "tree", store_bytes=2 * MB)
-    repo = repository(own)
+    repo = repository(hub)
     first = push(published(tree), repo)
-    requests = len(own.asked())
+    requests = len(hub.asked())
     versions = {first.tag: contents(tree)}
     draw = random.Random(8)
     for trial in range(20 if full else 2):
         write_tree(tree, episodes=4 + trial % 3, store_bytes=2 * MB, seed=trial + 1)
         event = draw.choice(["request", "answer"])
-        code, _ = work(own, tmp_path / "home", "push", str(tree), f"{event}:{draw.randint(1, requests)}")
+        code, _ = work(hub, tmp_path / "home", "push", str(tree), f"{event}:{draw.randint(1, requests)}")
         last = pull(REPO, tmp_path / "seen", repository=repo)  # what a reader sees between the two
         assert contents(last.path) == versions.get(last.tag, contents(tree))
         result = push(published(tree), repo)

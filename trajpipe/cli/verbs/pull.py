@@ -66,6 +66,11 @@ def _show(result: "PullResult", terminal: Terminal) -> None:
         terminal.print("offline: the copy that is here was verified")
     elif result.unchanged:
         terminal.print("unchanged: every file was here already")
+    if result.unfinished:
+        terminal.print(
+            f"the push of a newer version ({result.unfinished}) was interrupted or is not over: this is the "
+            "newest finished one. Repeating that push finishes it"
+        )
     if result.refetched:
         terminal.print(f"came damaged once and whole the second time: {', '.join(result.refetched)}")
     moved = f"{result.files} files, {size(result.bytes)} · {size(result.moved)} received"
