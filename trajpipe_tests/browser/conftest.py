@@ -150,7 +150,7 @@ def write_project(folder: Path) -> Path:
     root = folder / "data"
     catalogue = yaml.safe_load((REPOSITORY / "data/datasets.yaml").read_text(encoding="utf-8"))
     lift = catalogue["datasets"][GOOD]
-    cut = {k: v for k, v in lift.items() if k != "raw"} | {
+    cut = {k: v for k, v in lift.items() if k not in ("raw", "task_name")} | {
         "description": "A recording whose copy was interrupted: red, and nothing is built from it.",
         "raw": [{"kind": "isaaclab", "glob": f"raw/{BAD}/*.hdf5", "tag": "scripted"}],
     }
