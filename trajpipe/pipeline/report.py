@@ -6,29 +6,18 @@ What is not here: reading them, see `report_gathering.py`; the page itself, see 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-import numpy as np
-
-from trajpipe.core.errors import InputError, TrajpipeError
-from trajpipe.core.ledger import Ledger
-from trajpipe.core.names import Stage
+from trajpipe.core.errors import InputError
 from trajpipe.core.progress import Progress, silent
-from trajpipe.pipeline.pictures import pictures_of
 from trajpipe.pipeline.report_evidence import certificate_of, output_of
 from trajpipe.pipeline.report_gathering import read_all
 from trajpipe.pipeline.report_options import ReportOptions
-from trajpipe.pipeline.report_subject import Reported, Subject
-from trajpipe.report.funnel import funnel
+from trajpipe.pipeline.report_pictures import add_pictures
+from trajpipe.pipeline.report_subject import Subject
 from trajpipe.report.html_model import Report
 from trajpipe.report.html_page import Details, details, size_without_details, write_page
-from trajpipe.report.lengths import episode_lengths
-from trajpipe.report.picture import Picture
-
-MAX_DRAWN: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +62,7 @@ def write_report(
         progress("outputs looked at", done, len(subject.outputs))
         report.outputs.append(output_of(subject, one, run_rules=options.run_rules))
     report.certificate, report.certificate_picture = certificate_of(subject)
-    report.pictures = list(_pictures(subject, report, progress))
+    add_pictures(subject, report, progress)
     fixed = size_without_details(report)
     with details(target.parent, max(0, options.max_bytes - fixed)) as added:
         read_all(subject, report, added, options, progress)
@@ -83,42 +72,12 @@ def write_report(
     return ReportMade(target, size, report.known, len(report.episodes), detailed, tuple(report.notes))
 
 
-def _pictures(subject: Subject, report: Report, progress: Progress) -> Iterator[tuple[str, Picture]]:
-    """The funnel of all ledgers, then the pictures of the first outputs of each stage."""
-    ledgers = [o.ledger for o in report.outputs if o.ledger is not None]
-    whole = funnel(Ledger.joined(ledgers)) if ledgers else None
-    if whole is not None:
-        yield subject.title, whole
-    for stage in Stage:
-        there = [one for one in subject.outputs if one.stage is stage and one.path.exists()]
-        for done, one in enumerate(there[:MAX_DRAWN]):
-            progress("pictures", done, len(there[:MAX_DRAWN]))
-            for picture in _drawn(one):
-                yield f"{stage.value} · {one.path.name}", picture
-        if len(there) > MAX_DRAWN:
-            words = f"Pictures are drawn of {MAX_DRAWN} of {len(there):,} outputs of the stage {stage.value}."
-            report.notes.append(words)
-
-
-def _drawn(one: Reported) -> tuple[Picture, ...]:
-    """Pictures of an output; none when it cannot be read: reading its episodes says why."""
-    try:
-        # a raw recording of the L2 layout is drawn as one; others have their lengths drawn below
-        return pictures_of(Stage.DEMOS if one.stage is Stage.RAW else one.stage, one.path)
-    except (TrajpipeError, OSError, KeyError):
-        return ()
-
-
 def _fit(report: Report, added: Details, max_bytes: int) -> None:
     """Make the page fit its bound: fewer episodes in the index, then shorter tables.
 
     Raises:
         InputError: it does not fit whatever is left out.
     """
-    if not report.pictures and report.episodes:
-        lengths = np.array([e.length for e in report.episodes], np.int64)
-        drawn = episode_lengths(lengths, None)
-        report.pictures += [(report.title, drawn)] if drawn is not None else []
     everything = len(report.episodes)
     while (size := size_without_details(report) + added.written) > max_bytes:
         if len(report.episodes) > 1:

@@ -5,6 +5,7 @@ What is not here: the report as a whole, see `report.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -27,6 +28,7 @@ from trajpipe.report.html_page import Details
 
 _INDEX_ENTRY: Final = 420
 _FIRST_PAGE: Final = 60_000
+_NUMBER: Final = re.compile(r"episode[_ ]([0-9]{1,9})")
 
 
 @dataclass(slots=True)
@@ -146,9 +148,9 @@ def _take(episode: Episode, number: int, gathering: Gathering) -> None:
     if place % gathering.every == 0:
         detail = gathering.added.add(_detail(episode, output, gathering))
         output.detailed += detail is not None
+    facts.findings += _findings(episode, number, facts, report)
+    del facts.findings[MAX_EPISODE_FINDINGS:]
     facts.parts.append((number, detail, episode.name, episode.length))
-    told = [f for f in facts.findings if f not in _findings(episode, output)]
-    facts.findings = [*told, *_findings(episode, output)][:MAX_EPISODE_FINDINGS]
 
 
 def _of_stage(report: Report, stage: str) -> int:
@@ -208,15 +210,20 @@ def _facts_of(episode: Episode, number: int, gathering: Gathering) -> EpisodeFac
     return made
 
 
-def _findings(episode: Episode, output: Output) -> list[str]:
-    """What the rules of an output said of an episode, in words."""
+def _findings(episode: Episode, number: int, facts: EpisodeFacts, report: Report) -> list[str]:
+    """What the rules of an output said of an episode, in words.
+
+    A rule names it as this output does, by its position (`episode 3`), or as an earlier stage does.
+    """
+    output = report.outputs[number]
+    own = {episode.name, *(f"episode {int(n)}" for n in _NUMBER.findall(episode.name))}
+    earlier = {(report.outputs[o].name, name) for o, _, name, _ in facts.parts}
     return [
         f"{output.stage}: {finding}"
         for rule in output.rules
         for finding in rule.findings
-        if finding.place.demo == episode.name
-        and finding.severity is not Severity.INFO
-        and finding.place.file in (None, output.name)
+        if finding.severity is not Severity.INFO
+        and (finding.place.demo in own or (finding.place.file, finding.place.demo) in earlier)
     ]
 
 
@@ -246,16 +253,13 @@ def _say_what_is_left_out(gathering: Gathering) -> None:
         report.notes.append(f"{listed:,} of {report.known:,} episodes were asked for: {asked}.")
     elif listed < report.known:
         report.notes.append(f"The first {listed:,} of {report.known:,} episodes are listed.")
-    kept = f"of {detailed:,} of {listed:,} listed episodes frames and curves are in the page"
-    bound = f"the file is bounded to {options.max_bytes / (1 << 20):.0f} MiB"
-    report.notes.append(f"{bound[0].upper()}{bound[1:]}: {kept}.")
-    cameras = (
-        f"at most {options.frames} of an episode's frames of a camera are kept, small"
-        if options.frames
-        else ""
+    bound = f"whose size is bounded to {options.max_bytes / (1 << 20):.0f} MiB"
+    report.notes.append(
+        f"Frames and curves of {detailed:,} of {listed:,} listed episodes are in this page, {bound}."
     )
-    thin = "a curve of more rows than points keeps the least and greatest value of each span of rows"
-    report.notes.append("; ".join(t for t in (cameras, thin) if t).capitalize() + ".")
+    frames = f"At most {options.frames} frames of a camera of an episode are kept, scaled down. "
+    thin = "A curve of many rows keeps the least and the greatest value of each span of rows."
+    report.notes.append((frames if options.frames else "") + thin)
     for stage in dict.fromkeys(o.stage for o in report.outputs):
         left_out = {n: why for o in report.outputs if o.stage == stage for n, why in o.left_out.items()}
         if left_out:

@@ -119,6 +119,7 @@ class Report:
         subtitle: One line: what it is.
         outputs: In order of stages.
         pictures: Each with the name of what it is of, in order.
+        opened: What the pictures are of that are seen at once, the others are folded away; empty = all.
         certificate: The certificate's document; None when there is none.
         certificate_picture: PNG of the worst frame pair; None when there is none.
         episodes: In order of the first stage.
@@ -131,12 +132,22 @@ class Report:
     subtitle: str
     outputs: list[Output] = field(default_factory=list)
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
+    opened: tuple[str, ...] = ()
     certificate: Mapping[str, Any] | None = None
     certificate_picture: bytes | None = None
     episodes: list[EpisodeFacts] = field(default_factory=list)
     known: int = 0
     notes: list[str] = field(default_factory=list)
     listed: int = MAX_LISTED
+
+
+def first_ledger(outputs: Iterable[Output]) -> Ledger:
+    """The ledgers of the first stage that has any, as one: what was read and what became of it."""
+    stages: dict[str, list[Ledger]] = {}
+    for output in outputs:
+        if output.ledger is not None:
+            stages.setdefault(output.stage, []).append(output.ledger)
+    return Ledger.joined(next(iter(stages.values()), []))
 
 
 def rules_by_stage(outputs: Iterable[Output]) -> dict[str, list[Rule]]:

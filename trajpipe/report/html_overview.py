@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Ledger
-from trajpipe.report.html_model import EpisodeFacts, Output, Report, Rule, rules_by_stage
+from trajpipe.core.names import Stage
+from trajpipe.report.html_model import EpisodeFacts, Output, Report, Rule, first_ledger, rules_by_stage
 from trajpipe.report.html_text import Markup, element, joined, picture, table
 from trajpipe.report.picture import Picture
 
@@ -22,7 +23,7 @@ _HASH: Final = 12
 
 def tiles(report: Report) -> Markup:
     """The figures that one looks for first."""
-    ledger = _ledger(report)
+    ledger = first_ledger(report.outputs)
     failed = sum(o.failed for o in report.outputs)
     checks = sum(len(o.rules) for o in report.outputs)
     rows = sum(e.length for e in report.episodes)
@@ -84,12 +85,12 @@ def pictures(report: Report) -> Markup:
     if not report.pictures:
         return element("p", "No picture could be drawn.", cls="dim")
     groups = dict.fromkeys(of for of, _ in report.pictures)
-    return joined(
-        [
-            joined([element("h3", of), element("div", *_figures_of(report, of), cls="figures")])
-            for of in groups
-        ]
-    )
+    parts: list[Markup] = []
+    for of in groups:
+        figures = element("div", *_figures_of(report, of), cls="figures")
+        shown = of in report.opened or not report.opened
+        parts.append(joined([element("h3", of), figures]) if shown else _folded(of, figures))
+    return joined(parts)
 
 
 def _figures_of(report: Report, of: str) -> list[Markup]:
@@ -105,7 +106,7 @@ def certificate(report: Report) -> Markup:
     """The certificate beside the export: what was compared, what was found."""
     value = report.certificate
     if value is None:
-        text = "There is no certificate: building a LeRobot export makes one, or `trajpipe certify`."
+        text = "There is no certificate: building a LeRobot export makes one, and so does trajpipe certify."
         return element("p", text, cls="dim")
     passed = value.get("passed") is True
     verdict = "Proven: raw = L2 = store = LeRobot, row for row." if passed else "Not proven."
@@ -201,13 +202,14 @@ def _repeats(rules: Sequence[Rule]) -> Markup:
 
 def ledger(report: Report) -> Markup:
     """What each recording gave to each stage; each rejected episode with its reason."""
-    whole = _ledger(report)
+    whole = Ledger.joined(o.ledger for o in report.outputs if o.ledger is not None)
     if not whole.entries and not whole.failed:
         return element("p", "There is no ledger beside these files.", cls="dim")
+    by_stage = [(s, Ledger([e for e in whole.entries if e.stage == s])) for s in Stage]
     rows = [(e.stage, e.recording, e.read, e.written, len(e.rejected)) for e in whole.entries]
     counts = ("read", "written", "rejected")
     parts = [
-        element("p", whole.summary()),
+        *(element("p", element("b", s.value), " ", of.summary()) for s, of in by_stage if of.entries),
         table(("stage", "recording", *counts), rows[: report.listed], right=counts),
         _more(rows, report.listed, "recordings"),
     ]
@@ -251,10 +253,6 @@ def first_rows(episodes: Sequence[EpisodeFacts]) -> Markup:
 def notes(report: Report) -> Markup:
     """What the page leaves out."""
     return element("ul", *(element("li", n) for n in report.notes)) if report.notes else Markup("")
-
-
-def _ledger(report: Report) -> Ledger:
-    return Ledger.joined(o.ledger for o in report.outputs if o.ledger is not None)
 
 
 def _folded(summary: str, content: Markup) -> Markup:

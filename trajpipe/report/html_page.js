@@ -129,12 +129,12 @@
     if (!strips.length) return [];
     const names = [...new Set(strips.map((s) => base(s.n)))];
     strips.sort((a, b) => names.indexOf(base(a.n)) - names.indexOf(base(b.n)));
-    const big = make("div", undefined, "big"), out = [make("h4", "Frames at the chosen row, stage beside stage"), big];
-    for (const s of strips) out.push(strip(s, big));
-    return out;
+    const rows = new Map(names.map((name) => [name, make("div", undefined, "big")]));
+    const films = strips.map((s) => strip(s, rows.get(base(s.n))));
+    return [make("h4", "Frames at the chosen row, stage beside stage"), ...rows.values(), ...films];
   }
   function strip(s, big) {
-    const image = new Image(), scale = Math.max(1, Math.min(3, Math.floor(280 / s.w)));
+    const image = new Image(), scale = Math.max(1, Math.min(3, 230 / s.w));
     const figure = make("figure"), one = make("canvas"), label = make("figcaption");
     one.width = s.w; one.height = s.h;
     one.style.width = `${s.w * scale}px`; one.style.height = `${s.h * scale}px`;
@@ -171,7 +171,11 @@
       if (!p.data || !p.data.c.length) continue;
       const grid = make("div", undefined, "curves");
       p.data.c.forEach((c) => grid.append(curveBlock(c, p.rows)));
-      out.push(make("h4", `Curves of ${p.stage}` + (p.data.c.some((c) => c.e) ? ` (least and greatest value of spans of the ${p.rows} rows)` : "")), grid);
+      const block = make("details"), spans = p.data.c.some((c) => c.e);
+      block.append(make("summary", `Curves of ${p.stage}` + (spans ? `: least and greatest value of spans of its ${p.rows} rows` : "")), grid);
+      block.open = out.length === 0;
+      block.addEventListener("toggle", () => view && mark(view.row));
+      out.push(block);
     }
     return out;
   }
@@ -184,7 +188,8 @@
     const spans = c.e ? c.p / 2 : c.p;
     const xOf = (i) => (c.e ? (Math.floor(i / 2) + 0.25 + 0.5 * (i % 2)) / spans : c.p > 1 ? i / (c.p - 1) : 0.5);
     const draw = () => {
-      const ratio = window.devicePixelRatio || 1, w = canvas.clientWidth || 420, h = 110;
+      if (!canvas.clientWidth) return; // folded away
+      const ratio = window.devicePixelRatio || 1, w = canvas.clientWidth, h = 110;
       canvas.width = w * ratio; canvas.height = h * ratio;
       const pen = canvas.getContext("2d");
       pen.scale(ratio, ratio);
