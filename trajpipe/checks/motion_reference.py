@@ -99,12 +99,11 @@ def filtered(values: Array) -> Array:
     return out.reshape(values.shape)
 
 
-def turning(matrices: Array, fps: float) -> Array:
-    """Filtered angular velocities (n, B, 3) of rotation matrices (n, B, 3, 3), from the matrix logarithm."""
-    turns = np.einsum("tbij,tbkj->tbik", matrices[1:], matrices[:-1])
+def turns_of(matrices: Array) -> Array:
+    """Rotation vectors (n, B, 3) from each frame to the next, world, radians; zero on the last frame."""
     out = np.zeros((*matrices.shape[:2], 3))
-    out[:-1] = log_of(turns) * fps
-    return filtered(out)
+    out[:-1] = log_of(np.einsum("tbij,tbkj->tbik", matrices[1:], matrices[:-1]))
+    return out
 
 
 def log_of(matrices: Array) -> Array:

@@ -18,7 +18,7 @@ from trajpipe.core.names import Stage
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.convert import ConvertOptions, convert
 from trajpipe.pipeline.store_plan import LafanOptions, StorePlan
-from trajpipe.testing.lafan import library_entry, motion_clip, write_pickle
+from trajpipe.testing.lafan import MotionClip, library_entry, motion_clip, write_pickle
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,18 @@ class MotionFiles:
 
 def made_in(folder: Path) -> MotionFiles:
     """Three clips: walking, turning fast, lying still."""
-    clips = {
-        "a_walk": motion_clip("walk", 24),
-        "b_fast": motion_clip("fast", 20),
-        "c_lie": motion_clip("lie", 9),
-    }
+    return made_of(
+        folder,
+        {
+            "a_walk": motion_clip("walk", 24),
+            "b_fast": motion_clip("fast", 20),
+            "c_lie": motion_clip("lie", 9),
+        },
+    )
+
+
+def made_of(folder: Path, clips: Mapping[str, MotionClip]) -> MotionFiles:
+    """An L2 file and a store of these clips; every rule holds."""
     raw = write_pickle(folder / "motions.pkl", {name: library_entry(clip) for name, clip in clips.items()})
     (l2,) = convert([raw], folder / "motions.hdf5", "demos", ConvertOptions())
     assert l2.ok, l2.error

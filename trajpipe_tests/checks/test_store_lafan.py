@@ -191,7 +191,7 @@ def test_more_episodes_than_clips_is_an_error(files: MotionFiles, tmp_path: Path
         ("lafan-velocities", _add("body_vel", 2, 40, 1e-3), "body_vel", 2),
         ("lafan-velocities", _last_joint_velocity, "qvel", SECOND - 1),
         ("lafan-velocities", _root_velocity, "qvel", None),
-        ("lafan-velocities", _spins, "body_ang_vel", None),
+        ("lafan-velocities", _spins, "body_ang_vel", 0),
         ("lafan-observations", _add("state", 5, 0, 1e-3), "state", 5),
         ("lafan-observations", _add("state", 5, 59, 1e-3), "state", 5),
         ("lafan-observations", _add("privileged", 5, 0, 1e-3), "privileged", 5),
