@@ -26,6 +26,11 @@ FILTER_SHUFFLE: Final = 2
 FILTER_FLETCHER32: Final = 3
 FILTER_ZSTD: Final = 32015
 ZSTD_LEVEL: Final = 1
+# level 1, looking at every third byte with a larger table: on camera frames a third faster to write and to read,
+# a tenth larger
+_ZSTD: Final = zstandard.ZstdCompressionParameters.from_level(
+    ZSTD_LEVEL, hash_log=15, min_match=7, target_length=2
+)
 DEFLATE_LEVEL: Final = 4
 # isal's levels are 0..3; its 1 compresses like zlib's 1-2 at several times the speed
 _ISAL_LEVEL: Final = 1
@@ -132,7 +137,7 @@ def _broken(why: object) -> UnreadableError:
 def _compressor() -> zstandard.ZstdCompressor:
     """One compressor a thread: they are not thread-safe, and making one costs more than a small chunk."""
     if not hasattr(_THREAD, "compressor"):
-        _THREAD.compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        _THREAD.compressor = zstandard.ZstdCompressor(compression_params=_ZSTD)
     return _THREAD.compressor  # type: ignore[no-any-return]  # thread-local attributes have no type
 
 

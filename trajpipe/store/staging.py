@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import h5py
 import numpy as np
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 
 from trajpipe.store.codecs import Codec, chunk_shape
 from trajpipe.store.columns import ALIGNMENT, ColumnSpec, Compression
+
+
+_LENT_CHUNKS: Final = 4
 
 
 class OutputFile:
@@ -140,12 +143,16 @@ class StagedColumn:
             self._staged = end
             self.rows += count
             return
+        # enough chunks to keep the workers busy: compressed where they lie, and waited for before returning
+        lent = count >= _LENT_CHUNKS * size
         while done < count:
             if self._staged == 0 and count - done >= size:
-                self._put(block[done : done + size], borrowed=True)
+                self._put(block[done : done + size], lent=lent)
                 done += size
             else:
                 done += self._stage(block[done:])
+        if lent:
+            self._queue.drain()
         self.rows += count
 
     def _stage(self, block: NDArray[Any]) -> int:
@@ -156,7 +163,7 @@ class StagedColumn:
         self._staged += count
         if self._staged == len(self._buffer):
             full, self._staged = self._buffer, 0
-            self._put(full, borrowed=False)
+            self._put(full)
         return count
 
     def _fresh(self) -> NDArray[Any]:
@@ -173,7 +180,7 @@ class StagedColumn:
         if self._staged and self._buffer is not None:
             tail = np.zeros((self._chunk[0], *self.spec.shape), self.spec.dtype)
             tail[: self._staged] = self._buffer[: self._staged]
-            self._put(tail, borrowed=False, extent=self.rows)
+            self._put(tail, extent=self.rows)
         self._buffer, self._staged, self.finished = None, 0, True
         self._spare.clear()
         self._open()
@@ -194,8 +201,15 @@ class StagedColumn:
             )
         return self._dataset
 
-    def _put(self, chunk: NDArray[Any], *, borrowed: bool, extent: int | None = None) -> None:
-        """Send a whole chunk out: `borrowed` memory is the caller's and must be done with on return."""
+    def _put(self, chunk: NDArray[Any], *, lent: bool | None = None, extent: int | None = None) -> None:
+        """Send a whole chunk out.
+
+        Args:
+            chunk: Rows of one chunk.
+            lent: None = a buffer of this column's own; else the caller's memory: True = done with when the
+                queue is drained, False = on return.
+            extent: Rows of the dataset after it; None = all of the chunk's.
+        """
         dataset, start = self._open(), self._written
         self._written = start + len(chunk) if extent is None else extent
         if self._checksum:
@@ -206,12 +220,12 @@ class StagedColumn:
             dataset.id.set_extent((self._written, *self.spec.shape))
             dataset.id.write_direct_chunk((start, *[0] * len(self.spec.shape)), chunk)
         else:
-            if borrowed:
+            if lent is False:
                 given, chunk = chunk, self._fresh()
                 np.copyto(chunk, given)
-            self._encode(dataset, chunk, start)
+            self._encode(dataset, chunk, start, own=not lent)
 
-    def _encode(self, dataset: h5py.Dataset, chunk: NDArray[Any], start: int) -> None:
+    def _encode(self, dataset: h5py.Dataset, chunk: NDArray[Any], start: int, *, own: bool) -> None:
         if chunk is self._buffer:
             self._buffer = None
         shape, extent, trailing = self._chunk, self._written, self.spec.shape
@@ -224,7 +238,8 @@ class StagedColumn:
             dataset.id.set_extent((extent, *trailing))
             for corner, data in zip(corners(trailing, shape), encoded, strict=True):
                 dataset.id.write_direct_chunk((start, *corner), data)
-            self._spare.append(chunk)
+            if own:
+                self._spare.append(chunk)
 
         self._queue.put(encode, write)
 

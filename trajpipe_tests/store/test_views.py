@@ -86,7 +86,7 @@ def test_a_description_is_plain_data(path: Path, tmp_path: Path) -> None:
     assert by_name["images"]["filters"] == ["zstd"]
     assert by_name["images"]["chunks"] == [16, 2, 3, 20, 24]
     assert by_name["images"]["chunk_count"] == 4
-    assert by_name["images"]["ratio"] > 1
+    assert by_name["images"]["ratio"] == pytest.approx(1, abs=0.05), "noise does not compress"
     assert by_name["action"]["shape"] == [7]
     assert {s["name"] for s in found["side_tables"]} > {"ep_file", "ep_success"}
     compact(path, tmp_path / "c.h5")
