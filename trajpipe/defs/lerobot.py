@@ -13,6 +13,7 @@ from trajpipe.defs.stage import StageDefinition
 from trajpipe.export.options import EXPORT_CODE
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.lineage import lerobot_lineage
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult
 from trajpipe.pipeline.run import export_dataset
@@ -45,4 +46,5 @@ def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
         build=build,
         check=check,
         automation=on_new_store(),
+        lineage=lambda project, output: lerobot_lineage(output),  # noqa: ARG005 - the output says it all
     )

@@ -3,33 +3,52 @@
 What is not here: reading schemas from files, see `trajpipe.defs.schema`.
 """
 
-from base64 import b64encode
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import dagster as dg
 
+from trajpipe.core import names, provenance
+from trajpipe.core.conventions import ActionConvention
 from trajpipe.core.findings import Findings
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.defs.certificate import certificate_metadata
+from trajpipe.defs.partitions import asset_key
+from trajpipe.defs.pictures import picture_metadata
 from trajpipe.defs.schema import column_schema
+from trajpipe.pipeline.lineage import Lineage
 from trajpipe.pipeline.results import StageResult
-from trajpipe.report.motion import motion_pictures
 
 MAX_ROWS: Final = 50
 _TEXT: Final = 300
 
 
-def stage_metadata(result: StageResult) -> dict[str, Any]:
+def stage_metadata(
+    result: StageResult,
+    *,
+    action: ActionConvention | None = None,
+    pictures: Mapping[str, Any] | None = None,
+    lineage: Lineage | None = None,
+) -> dict[str, Any]:
     """Metadata of a stage's output.
 
     `dagster/row_count` is the number of time steps; `rejected` lists at most 50 episodes, `ledger` as many
     recordings, and the counts beside them are of all.
+
+    Args:
+        result: Of a stage whose output is there.
+        action: What the dataset declares of its actions, for the pictures.
+        pictures: Known already; None has them drawn.
+        lineage: Column → columns of L2.
     """
     ledger, facts = result.ledger, result.facts
     metadata: dict[str, Any] = {
         "path": dg.MetadataValue.path(result.path),
+        **(picture_metadata(result, action) if pictures is None else pictures),
+        "report": dg.MetadataValue.md(f"`trajpipe report {shlex.quote(str(result.path))}`"),
         "status": result.status.value,
         "summary": ledger.summary(),
         "bytes": result.bytes,
@@ -48,21 +67,31 @@ def stage_metadata(result: StageResult) -> dict[str, Any]:
         metadata["rejected"] = rejected_table(ledger)
     if ledger.failed:
         metadata["failed recordings"] = failed_table(ledger)
-    metadata |= _pictures(result)
-    schema = column_schema(result.stage, result.path)
+    metadata |= _files(result.path)
+    schema = column_schema(result.stage, result.path, lineage or {})
     if schema is not None:
         metadata["dagster/column_schema"] = schema
+    if lineage:
+        metadata["dagster/column_lineage"] = column_lineage(result.dataset, lineage)
     return metadata
 
 
-def _pictures(result: StageResult) -> dict[str, dg.MarkdownMetadataValue]:
-    """Pictures of a motion store, drawn into the page itself."""
-    if result.stage is not Stage.STORE:
-        return {}
-    return {
-        name: dg.MetadataValue.md(f"![{name}](data:image/png;base64,{b64encode(png).decode('ascii')})")
-        for name, png in motion_pictures(result.path).items()
+def column_lineage(dataset: str, lineage: Lineage) -> dg.TableColumnLineage:
+    """The UI's form of a lineage: all columns come from the dataset's L2."""
+    demos = asset_key(dataset, Stage.DEMOS)
+    return dg.TableColumnLineage(
+        {column: [dg.TableColumnDep(demos, path) for path in paths] for column, paths in lineage.items()}
+    )
+
+
+def _files(output: Path) -> dict[str, Any]:
+    """What lies beside an output."""
+    files = {
+        "recipe file": provenance.beside(output, names.SUFFIX_RECIPE),
+        "ledger file": provenance.beside(output, names.SUFFIX_LEDGER),
+        "checks file": provenance.beside(output, names.SUFFIX_CHECKS),
     }
+    return {name: dg.MetadataValue.path(path) for name, path in files.items() if path.is_file()}
 
 
 def failure_metadata(result: StageResult) -> dict[str, Any]:

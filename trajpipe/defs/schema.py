@@ -3,7 +3,7 @@
 What is not here: the formats; the readers of each stage say what is in a file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,28 +13,30 @@ from trajpipe.core import jsontext, names
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.demos.reader import DemosFile
+from trajpipe.pipeline.lineage import Lineage
 from trajpipe.store import TrajectoryStore
 
 Column = tuple[str, str, tuple[int, ...]]
 
 
-def column_schema(stage: Stage, path: Path) -> dg.TableSchema | None:
+def column_schema(stage: Stage, path: Path, lineage: Lineage | None = None) -> dg.TableSchema | None:
     """The schema of an output; None when it cannot be read (the checks say why).
 
     Args:
         stage: `demos`, `store` or `lerobot`.
         path: The output.
+        lineage: Column → columns of L2, told in the columns' descriptions.
     """
     try:
         columns = list(_READERS[stage](path))
     except (TrajpipeError, OSError, KeyError, ValueError, StopIteration):
         return None
-    return dg.TableSchema([_column(*column) for column in columns])
+    return dg.TableSchema([_column(*column, (lineage or {}).get(column[0], ())) for column in columns])
 
 
-def _column(name: str, dtype: str, trailing: tuple[int, ...]) -> dg.TableColumn:
+def _column(name: str, dtype: str, trailing: tuple[int, ...], paths: Sequence[str]) -> dg.TableColumn:
     shape = ", ".join(["T", *map(str, trailing)]) + ("" if trailing else ",")
-    return dg.TableColumn(name, f"{dtype} ({shape})")
+    return dg.TableColumn(name, f"{dtype} ({shape})", f"from {', '.join(paths)}" if paths else None)
 
 
 def _demos(path: Path) -> Iterator[Column]:

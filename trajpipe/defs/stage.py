@@ -6,8 +6,9 @@ rule is red, and what is downstream does not run. Checks can be run without the 
 What is not here: what is particular to a stage, see `demos.py`, `store.py`, `lerobot.py`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -18,8 +19,11 @@ from trajpipe.core.names import Stage
 from trajpipe.defs.checks import BUILDS, NOTICED, check_name, check_specs, results_of_report, results_of_stage
 from trajpipe.defs.metadata import failure_metadata, stage_metadata
 from trajpipe.defs.partitions import asset_key
+from trajpipe.defs.pictures import earlier_pictures
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.lineage import Lineage
+from trajpipe.pipeline.pictures import action_of
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult, Status
 
@@ -51,6 +55,7 @@ class StageDefinition:
         check: (project, partition key) → report of the output on disk.
         partitions: None for a stage of the whole dataset.
         automation: When it runs by itself; None = it is asked for.
+        lineage: (project, output) → its column → columns of L2; None where there is none.
     """
 
     dataset: DatasetConfig
@@ -63,6 +68,7 @@ class StageDefinition:
     check: Callable[[Project, str], CheckReport]
     partitions: dg.PartitionsDefinition | None = None
     automation: dg.AutomationCondition[Any] | None = None
+    lineage: Callable[[Project, Path], Lineage] | None = None
 
     @property
     def key(self) -> dg.AssetKey:
@@ -105,20 +111,32 @@ def stage_asset(definition: StageDefinition) -> dg.AssetsDefinition:
                 return
             result = definition.build(opened, key, config.force)
             context.log.info(_line(result))
-            yield from _events(definition, opened, result, selected)
+            shown = earlier_pictures(context.instance, definition.key, key, result)
+            yield from _events(definition, opened, result, selected, shown)
         except TrajpipeError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
 
     return stage_op
 
 
-def _events(definition: StageDefinition, project: Project, result: StageResult, selected: set[str]) -> Events:
+def _events(
+    definition: StageDefinition,
+    project: Project,
+    result: StageResult,
+    selected: set[str],
+    pictures: Mapping[str, Any],
+) -> Events:
     """What a stage that ran reports; raises at the end when its output may not be used."""
     if result.usable:
         yield dg.MaterializeResult(
             asset_key=definition.key,
             data_version=dg.DataVersion(result.data_version),
-            metadata=stage_metadata(result),
+            metadata=stage_metadata(
+                result,
+                action=action_of(definition.dataset),
+                pictures=pictures or None,
+                lineage=_lineage(definition, project, result.path),
+            ),
         )
     yield from results_of_stage(definition.key, result, selected)
     if result.status is Status.UNCHANGED:
@@ -126,6 +144,16 @@ def _events(definition: StageDefinition, project: Project, result: StageResult, 
     if not result.usable:
         text = result.error or "a blocking check failed"
         raise dg.Failure(text, metadata=failure_metadata(result), allow_retries=False)
+
+
+def _lineage(definition: StageDefinition, project: Project, output: Path) -> Lineage:
+    """Which columns of L2 the output's columns come from; empty where that cannot be read."""
+    if definition.lineage is None:
+        return {}
+    try:
+        return definition.lineage(project, output)
+    except (TrajpipeError, OSError, KeyError):
+        return {}
 
 
 def _new_rules(

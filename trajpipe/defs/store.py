@@ -12,9 +12,11 @@ from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.stage import StageDefinition
 from trajpipe.pipeline import build_store
 from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.lineage import store_lineage
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult
 from trajpipe.pipeline.run import build_dataset_store, check_dataset_store
+from trajpipe.pipeline.sampling_stages import first_store
 
 _DESCRIPTION = """\
 One HDF5 file of columns over time steps with an episode index, for training: `action`, one column per obs
@@ -46,4 +48,5 @@ def store_stage(dataset: DatasetConfig) -> StageDefinition:
         build=build,
         check=check,
         automation=on_new_l2(),
+        lineage=lambda project, output: store_lineage(project.store_plans(name)[0], first_store(output)),
     )

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from trajpipe.core.conventions import ActionConvention
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
+from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.sampling import Sample, sample, spread
 from trajpipe.pipeline.sampling_stages import declared_action, first_store, opened
 from trajpipe.report.contact_sheet import SheetRow, contact_sheet
@@ -68,6 +69,12 @@ def pictures_of(
             Picture(name, data, f"of the store {first_store(path).name}") for name, data in found.items()
         ]
     return tuple(p for p in (*first, *drawn, *motions) if p is not None)
+
+
+def action_of(dataset: DatasetConfig) -> ActionConvention | None:
+    """What all raw entries of a dataset declare of their actions; None where they differ or say nothing."""
+    declared = {entry.conventions.action.to_convention() for entry in dataset.raw} - {ActionConvention()}
+    return declared.pop() if len(declared) == 1 else None
 
 
 def sample_pictures(taken: Sample, action: ActionConvention) -> list[Picture | None]:
