@@ -1,68 +1,29 @@
 """What ails a project or its machine: stale temporaries and locks, disk space, libraries, versions.
 
-What is not here: the Dagster instance, see `trajpipe.defs.instance`; outputs nobody makes, see `gc`.
+What is not here: libraries that do not load, see `doctor_libraries`; the Dagster instance, see
+`trajpipe.defs.instance`; outputs nobody makes, see `gc`.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from trajpipe.core import atomic, names, provenance
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.locks import lock_holder, lock_is_stale
 from trajpipe.core.temporaries import stale_temporaries
+from trajpipe.pipeline.diagnosis import Diagnosis, Grade
+from trajpipe.pipeline.doctor_libraries import look_at_libraries
 from trajpipe.pipeline.project import Project
 
+__all__ = ["LEAST_FREE", "Diagnosis", "Grade", "examine", "versions_agree"]
+
 LEAST_FREE: Final = 1 << 30
-_LIBRARIES: Final = (
-    ("h5py", "", "reads and writes HDF5"),
-    ("hdf5plugin", "", "reads zstd stores"),
-    ("av", "", "writes videos"),
-    ("pyarrow", "", "writes parquet"),
-    ("mujoco", "test", "checks MJCF scenes"),
-    ("torch", "", "loads stores in training"),
-)
-_OPTIONAL: Final = frozenset({"mujoco", "torch"})
-
-
-class Grade(StrEnum):
-    """How a matter stands."""
-
-    FINE = "fine"
-    NOTE = "note"
-    WRONG = "wrong"
-    FIXED = "fixed"
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One matter that was looked at.
-
-    Attributes:
-        what: The matter: `locks`, `disk`, `daemons`, …
-        grade: How it stands.
-        text: What was seen.
-        advice: The next thing to do; "" when nothing is.
-    """
-
-    what: str
-    grade: Grade
-    text: str
-    advice: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain form."""
-        out = {"what": self.what, "grade": self.grade.value, "text": self.text}
-        return out | ({"advice": self.advice} if self.advice else {})
 
 
 def examine(project: Project, *, fix: bool = False) -> list[Diagnosis]:
@@ -76,7 +37,7 @@ def examine(project: Project, *, fix: bool = False) -> list[Diagnosis]:
         lambda: _temporaries(project, fix),
         lambda: _locks(project, fix),
         lambda: _disk(project.root),
-        _libraries,
+        look_at_libraries,
         _dagster_versions,
         lambda: _outputs(project),
     )
@@ -134,30 +95,6 @@ def _disk(root: Path) -> Iterator[Diagnosis]:
     yield Diagnosis("disk", Grade.WRONG if low else Grade.FINE, text, advice if low else "")
     if not os.access(root, os.W_OK):
         yield Diagnosis("disk", Grade.WRONG, f"{root} cannot be written", "Check its permissions.")
-
-
-def _libraries() -> Iterator[Diagnosis]:
-    """Python packages with system libraries inside that may be missing or broken here."""
-    for module, extra, use in _LIBRARIES:
-        if importlib.util.find_spec(module) is None:
-            optional = module in _OPTIONAL
-            how = f"pip install 'trajpipe[{extra}]'" if extra else f"pip install {module}"
-            grade = Grade.NOTE if optional else Grade.WRONG
-            yield Diagnosis("libraries", grade, f"{module} is not installed ({use})", how)
-            continue
-        if module == "torch":  # seconds to load, and nothing here needs it
-            continue
-        try:
-            importlib.import_module(module)
-        except Exception as error:  # noqa: BLE001 - a broken library may raise anything while it loads
-            text = f"{module} does not load: {type(error).__name__}: {error}"
-            yield Diagnosis("libraries", Grade.WRONG, text, f"pip install --force-reinstall {module}")
-        else:
-            yield Diagnosis("libraries", Grade.FINE, f"{module} {_version(module)}")
-
-
-def _version(module: str) -> str:
-    return importlib.metadata.version(module)
 
 
 def _dagster_versions() -> Iterator[Diagnosis]:

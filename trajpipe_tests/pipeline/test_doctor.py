@@ -9,14 +9,12 @@ import socket
 import subprocess
 import sys
 from collections import namedtuple
-from pathlib import Path
 
 import h5py
 import pytest
 
 from trajpipe.core.names import TEMPORARY_MARK
 from trajpipe.core.temporaries import start_of, temporary_beside
-from trajpipe.pipeline import doctor
 from trajpipe.pipeline.doctor import Diagnosis, Grade, examine, versions_agree
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.run import run
@@ -88,24 +86,6 @@ def test_low_disk_space_is_wrong(make_project: MakeProject, monkeypatch: pytest.
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**12, 10**12 - 10**6, 10**6))
     (seen,) = about(make_project(0), "disk")
     assert (seen.grade, "trajpipe gc" in seen.advice) == (Grade.WRONG, True)
-
-
-def test_missing_and_broken_libraries_are_told_apart(
-    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "breaks_on_load.py").write_text(
-        "raise OSError('libfoo.so.1: cannot open shared object file')"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    wanted = (("breaks_on_load", "", "x"), ("not_there_at_all", "", "y"), ("h5py", "", "z"))
-    monkeypatch.setattr(doctor, "_LIBRARIES", wanted)
-    seen = about(make_project(0), "libraries")
-    assert [(d.grade, d.advice) for d in seen] == [
-        (Grade.WRONG, "pip install --force-reinstall breaks_on_load"),
-        (Grade.WRONG, "pip install not_there_at_all"),
-        (Grade.FINE, ""),
-    ]
-    assert "libfoo.so.1" in seen[0].text
 
 
 @pytest.mark.parametrize(
