@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Denominator, Finding, Findings, Place, Severity, at_least
+from trajpipe.core.plugins import entry_points
 
 ENTRY_POINTS: Final = "trajpipe.checks"
 _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {

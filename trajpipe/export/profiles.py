@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib.metadata import entry_points
+from functools import cache
 from typing import Any, Final
 
 from trajpipe.core.errors import MissingNameError
+from trajpipe.core.plugins import entry_points
 from trajpipe.export.options import ExportOptions
 
 ENTRY_POINTS: Final = "trajpipe.exports"
@@ -54,10 +55,16 @@ def register(profile: ExportProfile) -> ExportProfile:
 
 def profiles() -> dict[str, ExportProfile]:
     """All profiles by name: built-in ones, then those of installed packages (entry points)."""
+    _load_installed()
+    return dict(sorted(_REGISTRY.items()))
+
+
+@cache
+def _load_installed() -> None:
+    """Import the installed packages' profiles, once per process."""
     for point in entry_points(group=ENTRY_POINTS):
         if point.name not in _REGISTRY:
             register(point.load())
-    return dict(sorted(_REGISTRY.items()))
 
 
 def profile(name: str = DEFAULT) -> ExportProfile:

@@ -17,7 +17,7 @@ from trajpipe.core.ledger import Ledger, entry
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
-from trajpipe.export import ExportOptions, export_lerobot
+from trajpipe.export import ExportOptions
 from trajpipe.export.options import EXPORT_CODE
 from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
@@ -82,6 +82,8 @@ def export_store(
         return failed_plainly(source.stem, Stage.LEROBOT, "", destination, error)
 
     def build(temporary: Path) -> Made:
+        from trajpipe.export import export_lerobot  # PyArrow and PyAV, which no other stage needs
+
         with TrajectoryStore(source) as store:
             result = export_lerobot(episodes_of(store), temporary, options, progress=progress)
         ledger = Ledger([entry(source.name, Stage.LEROBOT, result.episodes, result.rejected)])

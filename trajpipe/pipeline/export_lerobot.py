@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trajpipe.checks.certificate_chain import CONTEXT, Chain
 from trajpipe.checks.registry import CheckReport, run_checks
@@ -24,17 +24,19 @@ from trajpipe.core.names import Split, Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
 from trajpipe.demos.reader import DemosFile
-from trajpipe.export import ExportOptions, ExportResult, export_lerobot
+from trajpipe.export import ExportOptions, ExportResult
 from trajpipe.export.options import EXPORT_CODE
 from trajpipe.export.profiles import profile
 from trajpipe.pipeline import certify
 from trajpipe.pipeline.build_store import sha256_of_output
-from trajpipe.pipeline.catalogue_export import ExportOptions as ExportEntry
 from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.export_motion import with_motion_names
 from trajpipe.pipeline.export_names import with_recorded_names
 from trajpipe.pipeline.results import Job, Made, StageResult, Status, failed_plainly, perform
 from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
+
+if TYPE_CHECKING:  # the catalogue's models take pydantic, which converting without a catalogue never needs
+    from trajpipe.pipeline.catalogue_export import ExportOptions as ExportEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,8 @@ def options_of(export: ExportEntry, task: str | None) -> dict[str, Any]:
 
 
 def _write(plan: ExportPlan, options: ExportOptions, temporary: Path, progress: Progress) -> Made:
+    from trajpipe.export import export_lerobot  # PyArrow and PyAV, which no other stage needs
+
     read: list[Path] = []
     if not options.tasks:
         options = replace(options, tasks=all_tasks(plan.inputs))

@@ -6,12 +6,14 @@ What is not here: finding the recordings in what was fetched, see `catalogue_rec
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trajpipe.core.errors import UsageError
 from trajpipe.core.progress import Progress, silent
-from trajpipe.hub import PullResult, Receipt, Repository, pull_tree, split_address
-from trajpipe.hub.client import is_offline
 from trajpipe.pipeline.project import Project
+
+if TYPE_CHECKING:  # a project without entries on the Hub never loads it
+    from trajpipe.hub import PullResult, Repository
 
 
 def has_hub_entries(project: Project, name: str) -> bool:
@@ -62,6 +64,9 @@ def fetch_raw(project: Project, name: str, *, progress: Progress = silent) -> li
 
 def _fetch(address: str, folder: Path, follow: bool, progress: Progress) -> PullResult | None:
     """Fetch one repository; None when the pinned revision is there already."""
+    from trajpipe.hub import Receipt, Repository, pull_tree, split_address
+    from trajpipe.hub.client import is_offline
+
     repo, revision = split_address(address)
     receipt = Receipt.read(folder)
     there = receipt is not None and receipt.repo == repo and revision in (receipt.revision, receipt.commit)
@@ -87,9 +92,14 @@ def _require_pinned(repository: Repository, revision: str) -> None:
 
 def revision_of(project: Project, name: str) -> dict[str, str]:
     """`org/name` → commit that its recordings are of, for those that were fetched."""
+    entries = [entry for entry in project.dataset(name).raw if entry.hub is not None]
+    if not entries:
+        return {}
+    from trajpipe.hub import Receipt
+
     found = {}
-    for entry in project.dataset(name).raw:
-        receipt = Receipt.read(project.root / entry.hub_folder(name)) if entry.hub is not None else None
+    for entry in entries:
+        receipt = Receipt.read(project.root / entry.hub_folder(name))
         if receipt is not None:
             found[receipt.repo] = receipt.commit
     return found

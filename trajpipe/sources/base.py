@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -20,6 +19,7 @@ from trajpipe.core.episode import Description, Episode
 from trajpipe.core.errors import InputError, MissingNameError
 from trajpipe.core.findings import Finding
 from trajpipe.core.ledger import Rejection
+from trajpipe.core.plugins import entry_points
 from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
 
 ENTRY_POINTS: Final = "trajpipe.sources"
