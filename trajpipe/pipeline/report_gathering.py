@@ -146,7 +146,10 @@ def _take(episode: Episode, number: int, gathering: Gathering) -> None:
     place = gathering.at[episode.source_file, episode.source_demo]
     detail = None
     if place % gathering.every == 0:
-        detail = gathering.added.add(_detail(episode, output, gathering))
+        try:
+            detail = gathering.added.add(_detail(episode, output, gathering))
+        except TrajpipeError as error:
+            facts.findings.append(f"{output.stage}: could not be read: {error}")
         output.detailed += detail is not None
     facts.findings += _findings(episode, number, facts, report)
     del facts.findings[MAX_EPISODE_FINDINGS:]

@@ -26,6 +26,7 @@ from trajpipe.report.html_model import Report, first_ledger
 from trajpipe.report.picture import Picture
 
 MAX_DRAWN: Final = 2
+_UNDRAWN: Final = (TrajpipeError, OSError, KeyError, ValueError)
 _OBS: Final = names.GROUP_OBS + "/"
 
 
@@ -47,27 +48,29 @@ def _pictures(subject: Subject, report: Report, progress: Progress) -> Iterator[
         there = [one for one in subject.outputs if one.stage is stage and one.path.exists()]
         for done, one in enumerate(there[:MAX_DRAWN]):
             progress("pictures", done, len(there[:MAX_DRAWN]))
-            for picture in _of_output(subject, one):
-                yield f"{stage.value} · {one.path.name}", picture
+            found = _of_output(subject, one)
+            yield from ((f"{stage.value} · {one.path.name}", picture) for picture in found)
+            if not found:
+                report.notes.append(f"No picture of {one.path.name} could be drawn.")
         if len(there) > MAX_DRAWN:
             words = f"Pictures are drawn of {MAX_DRAWN} of {len(there):,} outputs of the stage {stage.value}."
             report.notes.append(words)
 
 
 def _of_output(subject: Subject, one: Reported) -> list[Picture]:
-    """Pictures of an output; none when it cannot be read: reading its episodes says why."""
+    """Pictures of an output; none when it is damaged, or when its episodes have not the same columns."""
     try:
         if one.stage is not Stage.RAW:
             return list(pictures_of(one.stage, one.path))
-    except (TrajpipeError, OSError):
-        pass  # a damaged part: what can be read in order is drawn
+    except _UNDRAWN:
+        pass  # a part is missing: what can be read in order is drawn
     try:
         with opened(subject, one) as found:
             episodes = _InOrder(
                 found, names.COLUMN_ACTION if one.stage is Stage.STORE else names.DATASET_ACTIONS
             )
             return [p for p in sample_pictures(sample(episodes), subject.conventions.action) if p is not None]
-    except (TrajpipeError, OSError):
+    except _UNDRAWN:
         return []
 
 
