@@ -112,7 +112,7 @@ class Project:
 
     def _label_counts(self, name: str) -> Counter[str]:
         if name not in self._labels:
-            self._labels[name] = Counter(self._label(r) for r in self.recordings(name))
+            self._labels[name] = Counter(map(self._label, self.recordings(name)))
         return self._labels[name]
 
     def _label(self, recording: Recording) -> str:

@@ -23,6 +23,8 @@ from trajpipe.pipeline.project import Project
 FOLDER: Final = ".trajpipe"
 SETTLE_S: Final = 5.0
 BUDGET_S: Final = 20.0
+# Each new or changed recording becomes a request that the daemon submits one by one, several a second.
+MOST: Final = 500
 _VERSION: Final = 1
 
 
@@ -62,7 +64,7 @@ class Changes:
             `<tag>_<task>.hdf5` becomes `<tag>_<task>__<recording>.hdf5` when the task gets a second one.
         writing: Keys of recordings that are still being written; they wait for the next look.
         unreadable: Key → why it could not be hashed; it is tried again at the next look.
-        later: How many recordings the time did not suffice for.
+        later: How many recordings were left for the next look.
     """
 
     state: State = field(default_factory=dict)
@@ -97,6 +99,7 @@ def look(
     *,
     settle_s: float = SETTLE_S,
     budget_s: float = BUDGET_S,
+    most: int = MOST,
 ) -> Changes:
     """Compare the recordings on disk with a state; hash only what was touched.
 
@@ -106,6 +109,7 @@ def look(
         state: As kept from the last look.
         settle_s: A file touched more recently must be found unmoved by a second look, seconds.
         budget_s: When this much time is spent, the rest is left for the next look, seconds.
+        most: So many new and changed recordings are told at once; the rest is left for the next look.
     """
     out, began = Changes(dict(state)), time.monotonic()
     recordings = {r.key: r for r in project.recordings(dataset)}
@@ -122,7 +126,7 @@ def look(
                 out.state[key] = replace(seen, output=output)
                 out.renamed += [key] if seen.output else []
             continue
-        if time.monotonic() - began > budget_s:
+        if time.monotonic() - began > budget_s or len(out.added) + len(out.changed) >= most:
             out.later += 1
             continue
         _look_at(out, recording, touch, seen, settle_s)

@@ -163,6 +163,15 @@ def test_the_time_of_a_look_is_bounded(folder: Folder) -> None:
     assert folder.look().added == ["a", "b"]
 
 
+def test_so_many_recordings_are_told_at_once_and_the_rest_later(folder: Folder) -> None:
+    for name in ("a", "b", "c"):
+        folder.put(name, name.encode())
+    changes = folder.look(most=2)
+    assert (changes.added, changes.later) == (["a", "b"], 1)
+    assert folder.look(most=2).added == ["c"]
+    assert folder.look(most=2).summary() == "nothing changed"
+
+
 def test_a_state_is_read_back_by_its_digest_alone(tmp_path: Path) -> None:
     state = {
         "a": Seen((1, 2, 3), "ab", writing=True, output="x.hdf5"),
@@ -190,7 +199,7 @@ def test_states_that_nobody_keeps_are_deleted(tmp_path: Path) -> None:
 def test_a_look_at_many_unchanged_recordings_is_quick(folder: Folder) -> None:
     for number in range(1000):
         folder.put(f"r{number}", str(number).encode())
-    assert len(folder.look().added) == 1000
+    assert len(folder.look(most=1000).added) == 1000
     began = time.process_time()
     assert folder.look().summary() == "nothing changed"
     assert time.process_time() - began < 2
