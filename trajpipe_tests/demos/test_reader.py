@@ -17,6 +17,7 @@ import pytest
 from trajpipe.core.episode import whole
 from trajpipe.core.errors import (
     InputError,
+    MissingNameError,
     SchemaError,
     StateError,
     TrajpipeError,
@@ -44,6 +45,17 @@ def test_an_episode_comes_back_whole(tmp_path: Path) -> None:
     for field in ("source_file", "source_demo", "source_sha256"):
         assert getattr(back, field) == getattr(original, field), field
     assert set(back.attributes) == {"model_file", "init_state", "content_sha256"}
+
+
+def test_one_demo_is_read_by_its_name(tmp_path: Path) -> None:
+    with DemosFile(written(tmp_path / "a.hdf5", episode(0), episode(1, 19))) as file:
+        assert file.lengths == (20, 19)
+        assert sum(file.lengths) == file.total
+        one, same = file.episode("demo_1"), list(file.episodes())[1]
+        assert (one.name, one.split, one.source_demo) == (same.name, same.split, same.source_demo)
+        np.testing.assert_array_equal(whole(one.columns["actions"]), whole(same.columns["actions"]))
+        with pytest.raises(MissingNameError, match="demo_7"):
+            file.episode("demo_7")
 
 
 def test_what_the_file_says_of_itself(tmp_path: Path) -> None:
