@@ -6,6 +6,7 @@ What is not here: the pages that are looked at.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -29,7 +30,7 @@ from trajpipe_tests.conftest import REPOSITORY
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 400.0
 SIZE: Final = {"width": 1400, "height": 900}
 IMAGES: Final = REPOSITORY / "docs/images"
 FLAGS: Final = (
@@ -76,9 +77,9 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
-    """A fresh page, 1400 x 900; what it can't find within 30 s fails the test."""
+    """A fresh page, 1400 x 900; what it can't find within 90 s fails the test."""
     context = chromium.new_context(viewport=SIZE)  # type: ignore[arg-type]  # a TypedDict of playwright's own
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(90_000)
     yield context.new_page()
     context.close()
 
@@ -124,9 +125,17 @@ class Dev:
 
     def runs(self, job: str) -> list[str]:
         """Statuses of a job's runs, the newest first."""
+        return [run["status"] for run in self._runs(job)]
+
+    def last_run(self, job: str) -> str:
+        """The id of a job's newest run."""
+        return str(self._runs(job)[0]["runId"])
+
+    def _runs(self, job: str) -> list[dict[str, Any]]:
         query = """query($job: String!) {runsOrError(filter: {pipelineName: $job}) {
-            ... on Runs {results {status}}}}"""
-        return [run["status"] for run in self.ask(query, job=job)["runsOrError"]["results"]]
+            ... on Runs {results {runId status}}}}"""
+        found = self.ask(query, job=job)["runsOrError"]["results"]
+        return list(found)
 
     def materializations(self, *key: str) -> int:
         """How often an asset was materialized."""
@@ -171,6 +180,7 @@ def write_project(folder: Path) -> Path:
 def dev(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """`trajpipe dev` over that project, ready; stopped with Ctrl-C."""
     folder = tmp_path_factory.mktemp("project")
+    shutil.copy(REPOSITORY / "workspace.yaml", folder)
     root = write_project(folder)
     left = environment(DAGSTER_HOME=str(folder / ".dagster"), TRAJPIPE_SENSOR_INTERVAL="5")
     port = 40000 + os.getpid() % 10000
@@ -190,8 +200,11 @@ def dev(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             assert ready.startswith("ready: http://127.0.0.1:"), (folder / "dev.log").read_text()
             yield Dev(ready.split()[1], root)
         finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-            process.wait(120)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if process.poll() is None:
+                    process.send_signal(number)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(90)
             assert process.stdout is not None
             process.stdout.close()
+            assert process.poll() is not None, "trajpipe dev does not stop"
