@@ -1,0 +1,124 @@
+"""`trajpipe report`: what it prints, where it writes, what it refuses to replace.
+
+What is not here: what is in the file, see `trajpipe_tests/pipeline/test_report.py`.
+"""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from trajpipe.testing import write_recording
+from trajpipe_tests.cli.conftest import Command
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    path = tmp_path / "take.hdf5"
+    write_recording("isaaclab", path, episodes=3, rows=(6, 8))
+    return path
+
+
+def test_a_path_becomes_a_file_beside_the_caller(trajpipe: Command, recording: Path, tmp_path: Path) -> None:
+    ran = trajpipe("report", recording)
+    assert ran.code == 0, ran.err
+    target = tmp_path / "take.hdf5.report.html"
+    first, second = ran.out.splitlines()
+    assert first.startswith("3 of 3 episodes listed, 3 with frames and curves · ")
+    assert second == target.name
+    assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_json_says_what_was_made(invoke: Command, recording: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "a.html"
+    ran = invoke("report", recording, "--output", target, "--episodes", "demo_0,2:3", "--json")
+    assert ran.code == 0
+    assert ran.json["path"] == str(target)
+    assert ran.json["bytes"] == target.stat().st_size
+    assert (ran.json["episodes"], ran.json["listed"], ran.json["detailed"]) == (3, 2, 2)
+    assert any("demo_0, 2:3" in note for note in ran.json["notes"])
+
+
+def test_a_dataset_of_the_catalogue(invoke: Command, recording: Path, tmp_path: Path) -> None:
+    catalogue = tmp_path / "datasets.yaml"
+    catalogue.write_text(
+        "version: 1\ndatasets:\n  lift:\n    task: lift\n    raw:\n"
+        "      - {kind: isaaclab, glob: take.hdf5}\n"
+    )
+    assert invoke("run", "lift", "--root", tmp_path).code == 0
+    target = tmp_path / "lift.html"
+    ran = invoke("report", "lift", "--root", tmp_path, "-o", target)
+    assert ran.code == 0, ran.err
+    text = target.read_text("utf-8")
+    assert "<h1>lift</h1>" in text
+    assert "Proven: raw = L2 = store = LeRobot" in text
+
+
+def test_bad_data_are_told_in_the_page_and_not_by_the_exit_code(
+    invoke: Command, recording: Path, tmp_path: Path
+) -> None:
+    with h5py.File(recording, "r+") as file:
+        file["data/demo_1/actions"][0, 0] = np.nan
+    ran = invoke("report", recording, "-o", tmp_path / "a.html")
+    assert ran.code == 0
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert "nan-action" in text
+    assert "demo_1" in text
+
+
+def test_no_checks_leaves_them_out(invoke: Command, recording: Path, tmp_path: Path) -> None:
+    assert invoke("report", recording, "-o", tmp_path / "a.html", "--no-checks").code == 0
+    assert "No checks ran." in (tmp_path / "a.html").read_text("utf-8")
+
+
+def test_a_report_is_replaced_and_other_files_are_not(
+    invoke: Command, recording: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "a.html"
+    assert invoke("report", recording, "-o", target).code == 0
+    assert invoke("report", recording, "-o", target).code == 0
+    target.write_text("<p>my page</p>")
+    ran = invoke("report", recording, "-o", target)
+    assert ran.code == 2
+    assert "is no report" in ran.err
+    assert "--force" in ran.err
+    assert target.read_text() == "<p>my page</p>"
+    assert invoke("report", recording, "-o", target, "--force").code == 0
+    assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no/such.hdf5"], "no such file or folder"),
+        (["take.hdf5", "--episodes", "demo_77"], "no episode of this name"),
+        (["take.hdf5", "--frames", "40"], "--frames"),
+        (["take.hdf5", "--max-size", "0"], "--max-size"),
+        (["notes.txt"], "a report is of a recording"),
+        (["take.hdf5", "-o", "."], "is a folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_words(
+    invoke: Command,
+    recording: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("words")
+    ran = invoke("report", *arguments)
+    assert ran.code == 2
+    assert words in ran.err
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_an_unknown_dataset_names_the_nearest(invoke: Command, tmp_path: Path) -> None:
+    (tmp_path / "datasets.yaml").write_text(
+        "version: 1\ndatasets:\n  lift:\n    raw:\n      - {kind: isaaclab, glob: '*.hdf5'}\n"
+    )
+    ran = invoke("report", "lfit", "--root", tmp_path)
+    assert ran.code == 2
+    assert "lift" in ran.err
