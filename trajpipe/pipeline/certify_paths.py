@@ -26,7 +26,13 @@ _CONTEXT: Final = ("state", "action", "extras", "successful_only", "gr00t")
 
 
 def certify_paths(
-    raw: Path, l2: Path, store: Path, lerobot: Path, *, bound_db: float | None = None
+    raw: Path,
+    l2: Path,
+    store: Path,
+    lerobot: Path,
+    *,
+    bound_db: float | None = None,
+    model: Path | None = None,
 ) -> tuple[CheckReport, Path]:
     """Compare four stages and write the certificate beside the LeRobot folder.
 
@@ -36,20 +42,23 @@ def certify_paths(
         store: A store, or a folder of stores.
         lerobot: The LeRobot folder.
         bound_db: Least PSNR of a sampled frame; 30 when None.
+        model: MJCF of a motion store's robot; looked for beside the files, by its hash, when None.
 
     Returns:
         The report, and where the certificate is.
 
     Raises:
-        UsageError: a path is not there, or nothing of it belongs to the others.
+        UsageError: a path is not there, nothing of it belongs to the others, or the robot's model is not the
+            store's.
         InputError: a file's own record is damaged.
     """
-    for path in (raw, l2, store, lerobot):
+    for path in (raw, l2, store, lerobot, *([] if model is None else [model])):
         if not path.exists():
             raise UsageError("no such file or folder", got=path)
     stores = sorted(store.glob(f"*{names.SUFFIX_STORE}")) if store.is_dir() else [store]
     files = _files(l2)
-    plans = [made for path in stores if (made := _store_plan(path, files)).inputs]
+    near = [model] if model is not None else _models(raw, store)
+    plans = [made for path in stores if (made := _store_plan(path, files, near)).inputs]
     inputs = tuple(dict.fromkeys(p for plan in plans for p in plan.inputs))
     if not inputs:
         got = f"{len(files)} L2 files, {len(stores)} stores"
@@ -85,7 +94,13 @@ def _files(l2: Path) -> dict[Path, dict[Key, str]]:
     return found
 
 
-def _store_plan(path: Path, files: Mapping[Path, Mapping[Key, str]]) -> StorePlan:
+def _models(raw: Path, store: Path) -> list[Path]:
+    """MJCF files that may be a store's: beside the recordings and the store, and in the project's folder."""
+    folders = [raw if raw.is_dir() else raw.parent, store.parent, store.absolute().parent.parent]
+    return [path for folder in dict.fromkeys(folders) for path in sorted(folder.glob("*.xml"))]
+
+
+def _store_plan(path: Path, files: Mapping[Path, Mapping[Key, str]], models: Sequence[Path]) -> StorePlan:
     """The plan of a store by its own record; its L2 files in the order of its episodes."""
     with opened(path) as file:
         order = {e.key: number for number, e in reversed(list(enumerate(episodes_of(file, path.name))))}
@@ -101,7 +116,7 @@ def _store_plan(path: Path, files: Mapping[Path, Mapping[Key, str]]) -> StorePla
         images=bool(options.get("images", True)),
         demos_per_task=options.get("demos_per_task"),
         libero=_libero(options.get("libero")),
-        lafan=LafanOptions(None) if options.get("lafan") is not None else None,
+        lafan=_lafan(options.get("lafan"), models, path),
         lerobot=_lerobot(options.get("lerobot")),
     )
 
@@ -115,6 +130,28 @@ def _libero(value: Mapping[str, Any] | None) -> LiberoOptions | None:
     if value is None:
         return None
     return LiberoOptions(value["suite"], tasks=_names(value.get("tasks")), state=False)
+
+
+def _lafan(value: Mapping[str, Any] | None, models: Sequence[Path], store: Path) -> LafanOptions | None:
+    """The robot that the store was built on; its record knows the model by its hash.
+
+    Raises:
+        UsageError: no model of this hash is at hand.
+    """
+    sha256 = None if value is None else value.get("model")
+    if sha256 is None:
+        return None if value is None else LafanOptions()
+    for model in models:
+        if provenance.sha256_file(model) == sha256:
+            return LafanOptions(model)
+    raise UsageError(
+        "the store was built on another robot model than the built-in one, and it is not at hand",
+        place=store.name,
+        got=", ".join(m.name for m in models) or "no MJCF beside the files",
+        expected=f"a model with SHA-256 {sha256[:12]}…",
+        hint="Name it: --target-model robot.xml.",
+        code="missing-model",
+    )
 
 
 def _lerobot(value: Mapping[str, Any] | None) -> LeRobotOptions | None:

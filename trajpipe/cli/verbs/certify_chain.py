@@ -25,6 +25,9 @@ def certify(
     lerobot: Annotated[Path, typer.Argument(metavar="L3", help="The LeRobot folder.")],
     *,
     psnr: Annotated[float | None, typer.Option(help="Least PSNR of a sampled frame, dB; 30.")] = None,
+    target_model: Annotated[
+        Path | None, typer.Option(help="MJCF of a motion store's robot; found by its hash beside the files.")
+    ] = None,
 ) -> int:
     """Prove that four stages hold the same data, row for row, and write the certificate beside L3.
 
@@ -36,7 +39,7 @@ def certify(
     terminal: Terminal = ctx.obj
     if psnr is not None and not psnr > 0:
         raise UsageError("--psnr is a number of dB above 0", got=psnr)
-    report, path = certify_paths(raw, l2, store, lerobot, bound_db=psnr)
+    report, path = certify_paths(raw, l2, store, lerobot, bound_db=psnr, model=target_model)
     terminal.document({"passed": report.passed, "certificate": str(path), "report": report.to_json()})
     if not terminal.json:
         from trajpipe.cli.reports import render_report
