@@ -84,6 +84,7 @@ def sample_pictures(taken: Sample, action: ActionConvention) -> list[Picture | N
         return [lengths]
     frames = [SheetRow(one.label, one.frames) for one in taken.frames]
     of_frames = f"{len(frames):,} of {len(taken.lengths):,} episodes"
+    of_frames += f"; {taken.unreadable:,} frames cannot be decoded" if taken.unreadable else ""
     actions = np.concatenate([one.action for one in taken.rows])
     states = np.concatenate([one.state for one in taken.rows])
     left_out = f"; left out: {', '.join(taken.left_out)}" if taken.left_out else ""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core.episode import Column, is_image
+from trajpipe.core.errors import UnreadableError
 
 MAX_EPISODES: Final = 40
 MAX_ROWS: Final = 1000
@@ -79,7 +80,7 @@ class SampledFrames:
 
     Attributes:
         label: The episode.
-        frames: One uint8 (H, W, C) for each column of the sheet; None where a camera is absent.
+        frames: One uint8 (H, W, C) for each column of the sheet; None where a camera is absent or unreadable.
     """
 
     label: str
@@ -99,6 +100,7 @@ class Sample:
         left_out: State columns wider than 64 values.
         frames: Of some episodes.
         frame_headers: Camera and moment of each column of the sheet.
+        unreadable: Frames that cannot be decoded; the checks say which and why.
     """
 
     lengths: NDArray[np.int64]
@@ -109,6 +111,7 @@ class Sample:
     left_out: tuple[str, ...] = ()
     frames: list[SampledFrames] = field(default_factory=list)
     frame_headers: tuple[str, ...] = ()
+    unreadable: int = 0
 
     @property
     def of_rows(self) -> str:
@@ -144,7 +147,7 @@ def sample(episodes: EpisodeSet) -> Sample:
         columns = episodes.columns(number)
         taken.rows.append(_rows(episodes, number, columns, state, most))
         if number in with_frames:
-            frames = tuple(_frame(columns.get(c), m) for c in cameras for m in moments)
+            frames = tuple(_frame(taken, columns.get(c), m) for c in cameras for m in moments)
             taken.frames.append(SampledFrames(episodes.label(number), frames))
     return taken
 
@@ -185,11 +188,16 @@ def _rows(
     return SampledRows(episodes.label(number), start, action, joined)
 
 
-def _frame(column: Column | None, moment: str) -> NDArray[np.uint8] | None:
+def _frame(taken: Sample, column: Column | None, moment: str) -> NDArray[np.uint8] | None:
+    """One frame; a camera that cannot be decoded leaves gaps, and the other pictures as they are."""
     if column is None or not column.shape[0]:
         return None
     row = {"first": 0, "middle": column.shape[0] // 2, "last": column.shape[0] - 1}[moment]
-    return np.asarray(column.read(row, row + 1)[0], np.uint8)
+    try:
+        return np.asarray(column.read(row, row + 1)[0], np.uint8)
+    except UnreadableError:
+        taken.unreadable += 1
+        return None
 
 
 def labels(name: str, width: int) -> list[str]:

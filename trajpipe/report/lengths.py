@@ -53,7 +53,9 @@ def length_histogram(lengths: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[
 
 def _caption(lengths: NDArray[Any], fps: float | None) -> str:
     low, middle, high = int(np.min(lengths)), float(np.median(lengths)), int(np.max(lengths))
-    text = f"{len(lengths):,} episodes of {low:,} to {high:,} rows, median {number(middle)}"
-    if fps:
-        text += f"; at {number(fps)} Hz {number(low / fps)} s to {number(high / fps)} s"
-    return text
+    word = "episode" if len(lengths) == 1 else "episodes"
+    rate = f"; at {number(fps)} Hz " if fps else ""
+    if low == high:
+        return f"{len(lengths):,} {word} of {low:,} rows" + (f"{rate}{number(low / fps)} s" if fps else "")
+    text = f"{len(lengths):,} {word} of {low:,} to {high:,} rows, median {number(middle)}"
+    return text + (f"{rate}{number(low / fps)} s to {number(high / fps)} s" if fps else "")

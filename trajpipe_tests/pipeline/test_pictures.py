@@ -6,6 +6,7 @@ What is not here: drawing, see `trajpipe_tests.report`.
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -237,6 +238,21 @@ def test_lerobot_v3_gives_the_rows_of_v21(chain: Mapping[Stage, StageResult], tm
             assert mine is not None
             assert theirs is not None
             assert np.abs(mine.astype(int) - theirs).mean() < 8
+
+
+def test_a_video_that_cannot_be_decoded_leaves_gaps_and_the_other_pictures(
+    chain: Mapping[Stage, StageResult], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(chain[Stage.LEROBOT].path, tmp_path / "set")
+    videos = sorted(folder.rglob("*.mp4"))
+    videos[0].write_bytes(b"no video")
+    videos[-1].unlink()
+    captions = {p.name: p.caption for p in pictures_of(Stage.LEROBOT, folder)}
+    assert tuple(captions) == PICTURES
+    assert captions["contact sheet"] == "6 of 7 episodes; 6 frames cannot be decoded"
+    with opened(Stage.LEROBOT, folder) as file:
+        taken = sample(file)
+    assert [all(f is None for f in one.frames) for one in taken.frames] == [True, *[False] * 4, True]
 
 
 # --- the pictures

@@ -224,6 +224,9 @@ def test_bars_of_lengths_stand_in_order() -> None:
     assert made is not None
     assert made.caption == "5 episodes of 10 to 13 rows, median 11; at 20 Hz 0.5 s to 0.65 s"
     assert episode_lengths(np.array([], np.int64)) is None
+    same = episode_lengths(np.array([30]), fps=20)
+    assert same is not None
+    assert same.caption == "1 episode of 30 rows; at 20 Hz 1.5 s"
 
 
 # --- distributions
