@@ -202,5 +202,5 @@ def _frame(taken: Sample, column: Column | None, moment: str) -> NDArray[np.uint
 
 def labels(name: str, width: int) -> list[str]:
     """`joint_pos[0]`, `joint_pos[1]`, …; the name alone for one value."""
-    short = name.split("/", 1)[-1]
+    short = name.split("/", 1)[-1].removeprefix("observation.")
     return [short] if width == 1 else [f"{short}[{i}]" for i in range(width)]

@@ -1,9 +1,9 @@
 """The lag plot: how many rows after an action the state moves with it, as the data show it.
 
-For each lag k the action of row t is correlated with the change of the state from row t + k - 1 to row t
-+ k. A peak at lag 1 says that obs[t] was recorded before action[t] was applied, a peak at 0 that it was
-recorded after; more is a delay. An absolute action (a target) is differenced too, since two slow curves
-correlate at every lag.
+For each lag k the action of row t is correlated with the change of the state from row t + k - 1 to row
+t + k. Without any delay the peak is at lag 1 where obs[t] was recorded before action[t] was applied, at lag 0
+where it was recorded after; a controller's or a recorder's delay adds to both. An absolute action (a target)
+is differenced too, since two slow curves correlate at every lag.
 
     curve = lag_curve(actions, states)              # the figures
     picture = lag_plot(curve, labels, "40 of 500 episodes")
@@ -159,7 +159,7 @@ def lag_plot(
     canvas = Canvas(640, 240)
     axes = Axes(canvas, (44, 22, 400, 196), (-MAX_LAG, MAX_LAG), (-1.0, 1.0))
     axes.frame(x_ticks=10)
-    for at, word in ((0, "obs after"), (1, "obs before")):
+    for at, word in ((0, "same row"), (1, "next row")):
         column = float(axes.at_x(at))
         canvas.line(np.array([[column, 22.0], [column, 196.0]]), MUTED)
         canvas.text(column, 10 if at else 16, word, anchor="lm" if at else "rm", size=9, colour=MUTED)
@@ -181,7 +181,7 @@ def lag_plot(
 def _told(curve: LagCurve) -> str:
     if curve.lag is None:
         return f"no action dimension moves a state dimension (|r| < {LEAST_PEAK:g})"
-    means = {0: "obs[t] is after action[t]", 1: "obs[t] is before action[t]"}.get(
+    means = {0: "the state moves in the action's own row", 1: "the state moves into the next row"}.get(
         curve.lag, f"the state follows {curve.lag} rows later" if curve.lag > 1 else "the state moves first"
     )
     agree = int((curve.peaks[curve.telling] == curve.lag).sum())

@@ -35,7 +35,7 @@ def episode_lengths(lengths: NDArray[Any], fps: float | None = None) -> Picture 
     counts, edges = length_histogram(lengths)
     canvas = Canvas(640, 220)
     axes = Axes(canvas, (46, 14, 624, 176), (float(edges[0]), float(edges[-1])), (0.0, counts.max() * 1.05))
-    axes.frame(y_ticks=min(4, int(counts.max()) + 1))
+    axes.frame(x_ticks=min(6, int(edges[-1] - edges[0])), y_ticks=min(4, int(counts.max()) + 1))
     axes.bars(edges, counts, BLUE)
     axes.label(x="rows of an episode")
     canvas.text(624, 8, "episodes per bin", anchor="rm", size=10, colour=MUTED)

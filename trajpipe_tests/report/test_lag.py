@@ -128,9 +128,9 @@ def test_the_plot_says_what_the_peak_means() -> None:
         return lag_plot(curve, labels, terms, "4 of 4 episodes").caption
 
     assert caption(1).startswith(
-        "lag +1 in 3 of 3 telling dimensions (delta actions): obs[t] is before action[t]"
+        "lag +1 in 3 of 3 telling dimensions (delta actions): the state moves into the next row"
     )
-    assert "obs[t] is after action[t]" in caption(0)
+    assert "the state moves in the action's own row" in caption(0)
     assert "the state follows 3 rows later" in caption(3)
     assert "the state moves first" in caption(-2)
     assert caption(1).endswith("4 of 4 episodes, 476 pairs of rows")
