@@ -19,7 +19,7 @@ import trajpipe
 REPOSITORY = Path(__file__).resolve().parent.parent
 HEAVY = ("dagster", "torch", "h5py", "numpy", "pyarrow", "pandas", "av", "mujoco", "matplotlib", "pydantic")
 
-OPTIONAL = {"torch"}  # imported inside functions; the error says what to install
+OPTIONAL = {"torch", "rerun"}  # imported inside functions; the error says what to install
 
 
 def imported_by(code: str) -> set[str]:

@@ -138,7 +138,7 @@ def _take(episode: Episode, number: int, gathering: Gathering) -> None:
     report = gathering.report
     output = report.outputs[number]
     report.known = max(report.known, _of_stage(report, output.stage))
-    if not _is_asked_for(episode, output.episodes - 1, gathering.options.episodes):
+    if not is_asked_for(episode, output.episodes - 1, gathering.options.episodes):
         return
     facts = _facts_of(episode, number, gathering)
     if facts is None:
@@ -160,7 +160,8 @@ def _of_stage(report: Report, stage: str) -> int:
     return sum(o.episodes for o in report.outputs if o.stage == stage)
 
 
-def _is_asked_for(episode: Episode, position: int, asked: Sequence[str]) -> bool:
+def is_asked_for(episode: Episode, position: int, asked: Sequence[str]) -> bool:
+    """True when a name, a pattern or a range of positions means this episode; all when nothing is asked."""
     own = (episode.name, episode.source_demo, f"{episode.source_file}:{episode.source_demo}")
     for text in asked:
         first, colon, last = text.partition(":")

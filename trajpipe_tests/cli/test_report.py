@@ -3,6 +3,7 @@
 What is not here: what is in the file, see `trajpipe_tests/pipeline/test_report.py`.
 """
 
+import sys
 from pathlib import Path
 
 import h5py
@@ -86,6 +87,34 @@ def test_a_report_is_replaced_and_other_files_are_not(
     assert target.read_text() == "<p>my page</p>"
     assert invoke("report", recording, "-o", target, "--force").code == 0
     assert target.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_a_recording_for_rerun_beside_it(invoke: Command, recording: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed (trajpipe[viz])")
+    target = tmp_path / "a.rrd"
+    arguments = ("report", recording, "-o", tmp_path / "a.html", "--rrd", target, "--no-checks")
+    ran = invoke(*arguments, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["rerun"] == {"path": str(target), "written": 3, "of": 3}
+    assert target.read_bytes()[:4] == b"RRF2"
+    assert invoke(*arguments, "--episodes", "demo_1").out.splitlines()[2:] == [
+        "1 of 3 episodes for Rerun",
+        str(target),
+    ]
+    target.write_text("notes")
+    ran = invoke(*arguments)
+    assert ran.code == 2
+    assert target.read_text() == "notes"
+
+
+def test_without_rerun_nothing_is_written_and_the_extra_is_named(
+    invoke: Command, recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rerun", None)
+    ran = invoke("report", recording, "-o", tmp_path / "a.html", "--rrd", tmp_path / "a.rrd")
+    assert ran.code == 2
+    assert "pip install 'trajpipe[viz]'" in ran.err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["take.hdf5"]
 
 
 @pytest.mark.parametrize(

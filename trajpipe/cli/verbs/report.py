@@ -30,6 +30,7 @@ EXAMPLES: Final = {
     "  trajpipe report train.h5 --episodes 0:50 --open  some episodes; opened in the browser"
 }
 _MIB: Final = 1 << 20
+_MARK: Final = b'<meta name="generator" content="trajpipe '
 
 
 def report(  # noqa: PLR0913  (one parameter per option of the command)
@@ -47,6 +48,10 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
         int, typer.Option(min=0, max=12, help="Most frames of a camera of an episode; 0 = none.")
     ] = 12,
     max_size: Annotated[int, typer.Option(metavar="MIB", min=1, help="Bound of the file, MiB.")] = 16,
+    rrd: Annotated[
+        Path | None,
+        typer.Option(help="Write a recording for Rerun too (trajpipe[viz]); 20 episodes of each."),
+    ] = None,
     checks: Annotated[
         bool, typer.Option("--checks/--no-checks", help="Run the rules where no results are stored.")
     ] = True,
@@ -64,6 +69,8 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
     """
     from trajpipe.pipeline.report import write_report
     from trajpipe.pipeline.report_options import ReportOptions
+    from trajpipe.pipeline.report_rerun import FIRST, write_rerun
+    from trajpipe.report.rerun_recording import MAGIC, rerun_sdk
 
     terminal: Terminal = ctx.obj
     conventions = Conventions(
@@ -72,18 +79,26 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
     )
     subject = _subject(what, catalogue, root, kind, conventions)
     target = output or Path(f"{_file_name(subject.title)}.report.html")
-    _require_replaceable(target, terminal)
+    _require_replaceable(target, _MARK, terminal)
+    if rrd is not None:
+        rerun_sdk()
+        _require_replaceable(rrd, MAGIC, terminal)
     asked = tuple(e.strip() for text in episodes or () for e in text.split(",") if e.strip())
     options = ReportOptions(max_size * _MIB, frames, asked, checks)
     with terminal.progress() as progress:
         made = write_report(subject, target, options, progress=progress)
+        in_rerun = None if rrd is None else write_rerun(subject, rrd, asked or FIRST, progress=progress)
     document: dict[str, Any] = {"path": str(made.path), "bytes": made.bytes, "episodes": made.episodes}
     document |= {"listed": made.indexed, "detailed": made.detailed, "notes": list(made.notes)}
+    if in_rerun is not None:
+        document["rerun"] = {"path": str(rrd), "written": in_rerun[0], "of": in_rerun[1]}
     terminal.document(document)
     counts = (
         f"{made.indexed:,} of {made.episodes:,} episodes listed, {made.detailed:,} with frames and curves"
     )
     terminal.print(f"{counts} · {size(made.bytes)}", str(made.path))
+    if in_rerun is not None:
+        terminal.print(f"{in_rerun[0]:,} of {in_rerun[1]:,} episodes for Rerun", str(rrd))
     if show:
         typer.launch(made.path.resolve().as_uri())
     return EXIT_FINE
@@ -124,19 +139,17 @@ def _file_name(title: str) -> str:
     return slug(title)
 
 
-def _require_replaceable(target: Path, terminal: Terminal) -> None:
-    """A report replaces an older report, and nothing else without `--force`.
+def _require_replaceable(target: Path, mark: bytes, terminal: Terminal) -> None:
+    """A file is replaced when it is of its own kind, which has `mark` near its begin; others by `--force`.
 
     Raises:
         OutputExistsError: something else is there.
     """
-    if terminal.force and target.is_file():
-        return
     if target.is_dir():
-        raise OutputExistsError("the output is a folder", place=target, hint="Name a file with --output.")
-    if target.exists():
+        raise OutputExistsError("the output is a folder", place=target, hint="Name a file.")
+    if target.exists() and not terminal.force:
         with target.open("rb") as handle:
-            ours = b'<meta name="generator" content="trajpipe ' in handle.read(2048)
+            ours = mark in handle.read(2048)
         if not ours:
-            hint = "Name another file with --output, or replace it with --force."
+            hint = "Name another file, or replace it with --force."
             raise OutputExistsError("the output exists and is no report", place=target, hint=hint)
