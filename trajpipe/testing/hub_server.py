@@ -4,7 +4,7 @@
 commit, tags, listings, downloads by Range. It speaks no Xet.
     with HubServer(folder) as hub: ... Repository("org/x", endpoint=hub.url, token=WRITE_TOKEN)
     python -m trajpipe.testing.hub_server --root FOLDER --port 8899
-What is not here: the repositories' rules, see `trajpipe.testing.hub_repos`.
+What is not here: the repositories' rules (`trajpipe.testing.hub_repos`), the kinds of trouble (`hub_faults`).
 """
 
 from __future__ import annotations
@@ -25,47 +25,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from trajpipe.testing.hub_faults import Fault, flipped
 from trajpipe.testing.hub_repos import MAIN, Commit, Content, RefusalError, Repo, Shelf, is_large
 
 WRITE_TOKEN: Final = "hf_" + "w" * 34
 READ_TOKEN: Final = "hf_" + "r" * 34
 ORGANISATION: Final = "org"
-FAULTS: Final = ("status", "cut", "reset", "flip", "lose-answer", "stall", "whole")
 _BLOCK: Final = 1 << 18
 _PAGE: Final = 1000
 _PAGE_COMMITS: Final = 50
 _REPO: Final = r"([\w.\-]+/[\w.\-]+)"
-
-
-@dataclass(slots=True)
-class Fault:
-    """Trouble for the requests that fit.
-
-    Attributes:
-        kind: `status` (answer it and do nothing), `cut` and `reset` (close after `after` bytes of the body),
-            `flip` (change one bit at file offset `offset`), `lose-answer` (do it, then close), `stall` (wait
-            `seconds` first), `whole` (ignore Range).
-        match: Regular expression for "METHOD path".
-        times: How many requests it hits still.
-        status: Status of `status`.
-        retry_after: `Retry-After` of `status`, seconds; None = none.
-        after: Bytes before `cut` and `reset`.
-        offset: File offset of `flip`.
-        seconds: Wait of `stall`.
-    """
-
-    kind: str
-    match: str
-    times: int = 1
-    status: int = 503
-    retry_after: int | None = None
-    after: int = 0
-    offset: int = 0
-    seconds: float = 0.2
-
-    def __post_init__(self) -> None:
-        if self.kind not in FAULTS:
-            raise ValueError(f"{self.kind!r} is none of {FAULTS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +345,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with temporary.open("wb") as handle:
                 for block in self._blocks():
+                    if self.trouble is not None and self.trouble.kind == "flip" and not handle.tell():
+                        block = flipped(block, 0)  # noqa: PLW2901  (what arrived is another block)
                     digest.update(block)
                     handle.write(block)
                     if self._cuts() and self.trouble is not None and self.received >= self.trouble.after:
@@ -435,7 +406,7 @@ class _Handler(BaseHTTPRequestHandler):
             while block := handle.read(_BLOCK if limit is None else min(_BLOCK, limit - self.sent)):
                 at = start + self.sent
                 if trouble is not None and trouble.kind == "flip" and 0 <= trouble.offset - at < len(block):
-                    block = _flipped(block, trouble.offset - at)
+                    block = flipped(block, trouble.offset - at)
                 self.wfile.write(block)
                 self.sent += len(block)
         if limit is not None and start + self.sent < size:
@@ -499,10 +470,6 @@ def _told(commit: Commit) -> dict[str, Any]:
     author = {"user": "tester"}
     date = "2026-01-01T00:00:00.000Z"
     return {"id": commit.id, "title": commit.title, "message": "", "authors": [author], "date": date}
-
-
-def _flipped(block: bytes, at: int) -> bytes:
-    return block[:at] + bytes([block[at] ^ 1]) + block[at + 1 :]
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from trajpipe.hub import Patience, Repository
-from trajpipe.testing.hub_server import READ_TOKEN, WRITE_TOKEN, HubServer
+from trajpipe.testing.hub_server import READ_TOKEN, WRITE_TOKEN, Fault, HubServer
 
 REPO: Final = "org/lift"
 QUICK: Final = Patience(attempts=6, first_wait_s=0.01, longest_wait_s=0.05)
@@ -57,15 +57,23 @@ class Hub(Protocol):
     def asked(self) -> list[Asked]:
         """What was asked so far."""
 
+    def hits(self) -> int:
+        """How many requests had trouble so far."""
+
 
 class OwnHub:
     """The project's own server, in this process."""
 
     def __init__(self, server: HubServer) -> None:
         self.server, self.url = server, server.url
+        self._faults: list[tuple[Fault, int]] = []
 
     def fault(self, kind: str, match: str, **options: Any) -> None:
-        self.server.fault(kind, match, **options)
+        made = self.server.fault(kind, match, **options)
+        self._faults.append((made, made.times))
+
+    def hits(self) -> int:
+        return sum(times - fault.times for fault, times in self._faults)
 
     def clear(self) -> None:
         self.server.faults.clear()
@@ -108,8 +116,12 @@ class MiniHub:
             rows = json.load(answer)
         return [Asked(r["method"], r["path"], r["host"], r["auth"], r["range"], r["sent"]) for r in rows]
 
+    def hits(self) -> int:
+        with urllib.request.urlopen(f"{self.url}/_admin/log") as answer:
+            return sum(row["fault"] is not None for row in json.load(answer))
+
     def stop(self) -> None:
-        self.process.terminate()
+        self.process.kill()  # a child of a background job may ignore milder signals
         self.process.wait()
 
 

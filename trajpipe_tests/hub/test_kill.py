@@ -31,6 +31,7 @@ def work(hub: Hub, home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # 20 times 300 MB, twice
 def test_a_push_killed_at_random_moments_ends_whole(hub: Hub, tmp_path: Path, full: bool) -> None:
     tree = write_tree(tmp_path / "tree", store_bytes=2 * MB)
     repo = repository(hub)
@@ -53,6 +54,7 @@ def test_a_push_killed_at_random_moments_ends_whole(hub: Hub, tmp_path: Path, fu
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # 20 times 300 MB, twice
 def test_a_pull_killed_at_random_moments_goes_on(hub: Hub, tmp_path: Path, full: bool) -> None:
     size = 300 * MB if full else 20 * MB
     tree = write_tree(tmp_path / "tree", episodes=200, store_bytes=size)

@@ -27,7 +27,7 @@ from trajpipe.pipeline.rebuild import rebuild
 from trajpipe.pipeline.run import run
 from trajpipe.testing import write_recording
 from trajpipe.testing.hub_server import WRITE_TOKEN
-from trajpipe_tests.hub.hubs import REPO, OwnHub, contents, environment
+from trajpipe_tests.hub.hubs import REPO, Hub, OwnHub, contents, environment
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CATALOGUE = """
@@ -177,8 +177,13 @@ def test_paths_are_published_by_what_they_hold(own: OwnHub, data: Path, tmp_path
 
 
 def test_lerobot_reads_what_was_pulled_offline(
-    own: OwnHub, data: Path, tmp_path: Path, run_reader: Callable[..., dict[str, Any]]
+    hub: Hub,
+    data: Path,
+    tmp_path: Path,
+    run_reader: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
     push_dataset(Project.open(data / "datasets.yaml"), "lift")
     out = pull(REPO, tmp_path / "out").path
     theirs = run_reader("lerobot-0.3.3", out)
