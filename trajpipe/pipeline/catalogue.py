@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from trajpipe.core.errors import MissingNameError
+from trajpipe.pipeline.catalogue_conventions import Model
+from trajpipe.pipeline.catalogue_descriptions import describe
 from trajpipe.pipeline.catalogue_diagnosis import problems_of
 from trajpipe.pipeline.catalogue_model import (
     KIND_AUTO,
@@ -107,6 +109,7 @@ def load_catalogue(path: Path) -> Catalogue:
 def catalogue_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the catalogue, for editors."""
     schema = CatalogueDocument.model_json_schema()
+    describe(schema, Model)
     kind = schema["$defs"]["RawEntry"]["properties"]["kind"]
     kind["enum"] = [KIND_AUTO, *sources()]
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "trajpipe catalogue"}

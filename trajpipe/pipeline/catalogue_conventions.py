@@ -24,9 +24,12 @@ from trajpipe.pipeline.catalogue_values import Rate, TermName, problem
 
 
 class Model(BaseModel):
-    """Base of every part of the catalogue: strict types, no unknown keys, frozen."""
+    """Base of every part of the catalogue: strict types, no unknown keys, frozen.
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
+    The text below a field is its description in the schema, see `catalogue_descriptions`.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class QuaternionEntry(Model):
