@@ -1,6 +1,8 @@
 """The image path of a LIBERO suite against the loop that one would write with h5py: raw → L2, L2 → store.
 
-    python bench/libero.py [--demos 4] [--rows 150] [--rounds 7]
+    python bench/libero.py [--demos 4] [--rows 150] [--rounds 7] [--frames RECORDING.hdf5 …]
+
+Frames are generated, or those of real recordings, repeated: how well they deflate is half of the matter.
 
 Both sides do the same work: inflate, turn over, deflate; then inflate, HWC → CHW, zstd. Checks are left
 out on both sides. What is not here: low-dimensional columns, which cost nothing, and memory (`memory.py`).
@@ -68,18 +70,35 @@ def naive_store(l2: Path, out: Path) -> None:
             images[-len(block) :] = block
 
 
+def put_frames(raw: Path, recordings: list[Path]) -> None:
+    """Replace a recording's frames by those of others, joined and repeated; another start for each demo."""
+    for camera in CAMERAS:
+        parts = []
+        for path in recordings:
+            with h5py.File(path) as file:
+                parts += [file[f"data/{demo}/obs/{camera}"][()] for demo in file["data"]]
+        frames = np.concatenate(parts)
+        with h5py.File(raw, "r+") as file:
+            for number, demo in enumerate(file["data"]):
+                data = file[f"data/{demo}/obs/{camera}"]
+                data[...] = np.take(frames, np.arange(len(data)) + 5 * number, axis=0, mode="wrap")
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--demos", type=int, default=4)
     parser.add_argument("--rows", type=int, default=150)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--frames", type=Path, nargs="+", default=[], help="real recordings of 128 by 128")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         raw = write_recording(
             "libero", root / f"{TASK}_demo.hdf5", episodes=args.demos, rows=(args.rows, args.rows), gzip=True
         )
+        if args.frames:
+            put_frames(raw, args.frames)
         ingest = IngestPlan("bench", "x", raw, "libero", root / "l2.hdf5", filters=Filters())
         recipe = Recipe("demos", {raw.name: ""}, {}, "bench")
         write_demos(ingest, recipe, root / "l2.hdf5")

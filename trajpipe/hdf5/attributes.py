@@ -49,12 +49,11 @@ def read(item: h5py.Group | h5py.Dataset | h5py.File, name: str) -> Any:
     Raises:
         InputError: it cannot be read, or is a reference or compound (`bad-attribute`).
     """
-    place = Place(file=str(item.file.filename).rsplit("/", 1)[-1], column=f"{item.name}@{name}")
     try:
         value = plain(item.attrs[name])
     except (OSError, TypeError, ValueError, KeyError) as error:
         raise InputError(
-            "an attribute cannot be read", place=place, got=error, code="bad-attribute"
+            "an attribute cannot be read", place=_place(item, name), got=error, code="bad-attribute"
         ) from error
     if isinstance(value, str | int | float | list) or (
         isinstance(value, np.ndarray) and value.dtype.kind in "buif"
@@ -62,10 +61,15 @@ def read(item: h5py.Group | h5py.Dataset | h5py.File, name: str) -> Any:
         return value
     raise InputError(
         "an attribute is text, a number or an array of these",
-        place=place,
+        place=_place(item, name),
         got=getattr(value, "dtype", type(value).__name__),
         code="bad-attribute",
     )
+
+
+def _place(item: h5py.Group | h5py.Dataset | h5py.File, name: str) -> Place:
+    """Where an attribute is; asked only for an error, since h5py opens the file anew to tell its name."""
+    return Place(file=str(item.file.filename).rsplit("/", 1)[-1], column=f"{item.name}@{name}")
 
 
 def text(item: h5py.Group | h5py.File, name: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any, Final
@@ -36,10 +37,11 @@ def read_inflated(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any] 
         (stop - start, *trailing), or None when HDF5 itself has to read: another layout or filter, a small
         read, a chunk that was never written or does not inflate to its size.
     """
-    if not _suits(dataset, stop - start):
+    if not _suits(dataset, start, stop):
         return None
-    chunks, shape = dataset.chunks, dataset.shape
-    out = np.empty((stop - start, *shape[1:]), dataset.dtype)
+    stored = _Stored.of(dataset)
+    shape, chunks = dataset.shape, stored.chunks
+    out = np.empty((stop - start, *shape[1:]), stored.dtype)
     first = start - start % chunks[0]
     axes = [
         range(first, stop, chunks[0]),
@@ -47,10 +49,25 @@ def read_inflated(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any] 
     ]
     corners = list(product(*axes))
     if len(corners) < LEAST_CHUNKS:
-        return out if _filled(out, dataset, corners, start) else None
+        return out if _filled(out, stored, corners, start) else None
     halves = (corners[::2], corners[1::2])
-    done = list(_threads(os.getpid()).map(lambda half: _filled(out, dataset, half, start), halves))
+    done = list(_threads(os.getpid()).map(lambda half: _filled(out, stored, half, start), halves))
     return out if all(done) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stored:
+    """What every chunk of a dataset needs; asked once, for h5py looks up each property anew."""
+
+    id: h5py.h5d.DatasetID
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...]
+    size: int
+
+    @classmethod
+    def of(cls, dataset: h5py.Dataset) -> _Stored:
+        dtype, chunks = dataset.dtype, dataset.chunks
+        return cls(dataset.id, dtype, chunks, int(np.prod(chunks, dtype=np.int64)) * dtype.itemsize)
 
 
 @lru_cache(maxsize=1)
@@ -59,20 +76,22 @@ def _threads(_pid: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, thread_name_prefix="inflate")
 
 
-def _filled(out: NDArray[Any], dataset: h5py.Dataset, corners: Sequence[tuple[int, ...]], start: int) -> bool:
+def _filled(out: NDArray[Any], stored: _Stored, corners: Sequence[tuple[int, ...]], start: int) -> bool:
     """Inflate some chunks into their places in `out`; False as soon as one cannot be."""
     for corner in corners:
-        chunk = _chunk(dataset, corner)
+        chunk = _chunk(stored, corner)
         if chunk is None:
             return False
         _place(out, chunk, corner, start)
     return True
 
 
-def _suits(dataset: h5py.Dataset, rows: int) -> bool:
+def _suits(dataset: h5py.Dataset, start: int, stop: int) -> bool:
     """True for a large enough read of a chunked dataset whose only filter is deflate."""
-    dtype, chunks = dataset.dtype, dataset.chunks
-    if chunks is None or dtype.kind not in "uif" or not dtype.isnative or rows < chunks[0]:
+    dtype, chunks, rows = dataset.dtype, dataset.chunks, stop - start
+    if chunks is None or dtype.kind not in "uif" or not dtype.isnative:
+        return False
+    if rows < chunks[0] and stop < dataset.shape[0]:
         return False
     if rows * int(np.prod(dataset.shape[1:], dtype=np.int64)) * dtype.itemsize < LEAST_BYTES:
         return False
@@ -80,17 +99,16 @@ def _suits(dataset: h5py.Dataset, rows: int) -> bool:
     return bool(plist.get_nfilters() == 1 and plist.get_filter(0)[0] == h5py.h5z.FILTER_DEFLATE)
 
 
-def _chunk(dataset: h5py.Dataset, corner: tuple[int, ...]) -> NDArray[Any] | None:
+def _chunk(stored: _Stored, corner: tuple[int, ...]) -> NDArray[Any] | None:
     """One whole chunk; None when it is absent or does not inflate to its size."""
-    size = int(np.prod(dataset.chunks, dtype=np.int64)) * dataset.dtype.itemsize
     try:
-        mask, stored = dataset.id.read_direct_chunk(corner)
-        raw = stored if mask & 1 else isal_zlib.decompress(stored, bufsize=size)
+        mask, data = stored.id.read_direct_chunk(corner)
+        raw = data if mask & 1 else isal_zlib.decompress(data, bufsize=stored.size)
     except (OSError, RuntimeError, ValueError, _BROKEN):
         return None
-    if len(raw) != size:
+    if len(raw) != stored.size:
         return None
-    return np.frombuffer(raw, dataset.dtype).reshape(dataset.chunks)
+    return np.frombuffer(raw, stored.dtype).reshape(stored.chunks)
 
 
 def _place(out: NDArray[Any], chunk: NDArray[Any], corner: tuple[int, ...], start: int) -> None:

@@ -6,11 +6,14 @@ What is not here: the store's columns (its layout), and its file format (`trajpi
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core import names, provenance
+from trajpipe.core.ahead import ahead
 from trajpipe.core.errors import InputError
 from trajpipe.core.ledger import Ledger, LedgerEntry, Rejection, entry
 from trajpipe.core.names import Reason, Stage
@@ -25,7 +28,7 @@ from trajpipe.pipeline.store_lafan import LafanLayout
 from trajpipe.pipeline.store_layout import StoreLayout
 from trajpipe.pipeline.store_lerobot import LeRobotLayout
 from trajpipe.pipeline.store_libero import LiberoLayout
-from trajpipe.pipeline.store_plan import StorePlan
+from trajpipe.pipeline.store_plan import LiberoOptions, StorePlan
 from trajpipe.store import TrajectoryStoreWriter
 
 CODE: Final = "store-1"
@@ -34,35 +37,41 @@ CODE: Final = "store-1"
 def build_store(plan: StorePlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Build the store of a plan, or say that nothing changed. Failures are returned, not raised."""
     recipe = recipe_of_store(plan)
+
+    @cache
+    def layout() -> StoreLayout:
+        # one look at all L2 files serves the building, the checks and the remap table
+        return layout_of(plan)
+
     job = Job(
         plan.dataset,
         Stage.STORE,
         "",
         plan.target,
         recipe,
-        build=lambda temporary: write_store(plan, recipe, temporary, progress),
-        check=lambda temporary: check_store(plan, temporary),
+        build=lambda temporary: write_store(plan, recipe, temporary, progress, layout=layout()),
+        check=lambda temporary: check_store(plan, temporary, layout()),
         space=sum(path.stat().st_size for path in plan.inputs),
     )
     if not plan.inputs:
         why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no recording"
         return failed(job, InputError("a store needs one L2 file at least", got=why, code="nothing-to-build"))
     result = perform(job, force=force)
-    if result.usable:
-        _write_remap(plan, result.status is Status.BUILT)
+    if result.usable and plan.libero is not None and plan.libero.state:
+        path = _remap_path(plan.target, plan.libero)
+        if result.status is Status.BUILT or not path.is_file():
+            _write_remap(path, layout())
     return result
 
 
-def _write_remap(plan: StorePlan, built: bool) -> None:
+def _remap_path(target: Path, options: LiberoOptions) -> Path:
+    return target.with_name(f"{names.REMAP_TABLE}{options.family or options.suite}{names.SUFFIX_REMAP}")
+
+
+def _write_remap(path: Path, layout: StoreLayout) -> None:
     """Keep the remap table of a LIBERO store beside it, in the form that noeira reads."""
-    if plan.libero is None or not plan.libero.state:
-        return
-    name = f"{names.REMAP_TABLE}{plan.libero.family or plan.libero.suite}{names.SUFFIX_REMAP}"
-    path = plan.target.with_name(name)
-    if built or not path.is_file():
-        table = LiberoLayout(plan, plan.libero).table
-        if table is not None:
-            write_table(path, table)
+    if isinstance(layout, LiberoLayout) and layout.table is not None:
+        write_table(path, layout.table)
 
 
 def recipe_of_store(plan: StorePlan) -> Recipe:
@@ -88,14 +97,14 @@ def layout_of(plan: StorePlan) -> StoreLayout:
     return GenericLayout(plan) if plan.libero is None else LiberoLayout(plan, plan.libero)
 
 
-def check_store(plan: StorePlan, path: Path) -> CheckReport:
-    """Run the checks of a plan's store on a file."""
-    return run_checks(Stage.STORE, path, context=store_context(plan))
+def check_store(plan: StorePlan, path: Path, layout: StoreLayout | None = None) -> CheckReport:
+    """Run the checks of a plan's store on a file; `layout` saves a look at all L2 files."""
+    return run_checks(Stage.STORE, path, context=store_context(plan, layout))
 
 
-def store_context(plan: StorePlan) -> dict[str, Any]:
-    """What the checks of a plan's store compare with."""
-    layout = layout_of(plan)
+def store_context(plan: StorePlan, layout: StoreLayout | None = None) -> dict[str, Any]:
+    """What the checks of a plan's store compare with; `layout` saves a look at all L2 files."""
+    layout = layout_of(plan) if layout is None else layout
     # Rows of a motion store are resampled: no rule compares them with L2's one by one.
     inputs = {"l2": list(plan.inputs)} if plan.lafan is None else {}
     context = {**inputs, **layout.check_context()}
@@ -104,14 +113,29 @@ def store_context(plan: StorePlan) -> dict[str, Any]:
     return context
 
 
-def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:
+def write_store(
+    plan: StorePlan,
+    recipe: Recipe,
+    temporary: Path,
+    progress: Progress = silent,
+    *,
+    layout: StoreLayout | None = None,
+) -> Made:
     """Write the store of a plan at a temporary path.
+
+    Args:
+        plan: What to build.
+        recipe: Its key becomes the manifest's `source_commit`.
+        temporary: The file to write.
+        progress: Told of each L2 file.
+        layout: A fresh one of the plan, to be used for this build alone; None makes it.
 
     Raises:
         SchemaError: an episode's terms, shapes or dtypes differ from the first one's; names both files.
     """
-    layout, tables, ledger = layout_of(plan), EpisodeTables(), Ledger(failed=dict(plan.failed))
-    specs, counts = layout.specs(), Counter[str]()
+    layout = layout_of(plan) if layout is None else layout
+    tables, ledger = EpisodeTables(), Ledger(failed=dict(plan.failed))
+    specs, counts, rates = layout.specs(), Counter[str](), set[Fraction | None]()
     with TrajectoryStoreWriter(
         temporary,
         specs,
@@ -119,12 +143,15 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
         seed=plan.seed,
         source_commit=recipe.key(),
         tasks=layout.tasks,
+        durable=False,  # whoever publishes the temporary file makes it durable
     ) as writer:
         for number, path in enumerate(plan.inputs, 1):
-            ledger.entries.append(_append_file(writer, path, layout, tables, plan, counts))
+            with DemosFile(path) as demos:
+                rates.add(demos.fps)
+                ledger.entries.append(_append_file(writer, demos, layout, tables, plan, counts))
             progress("recordings", number, len(plan.inputs))
         rows = writer.n_rows
-        for key, value in _manifest_facts(plan, layout).items():
+        for key, value in _manifest_facts(layout, rates).items():
             writer.set_extra(key, value)
         for name, table in {**tables.tables(), **layout.side_tables()}.items():
             writer.add_side_table(name, table)
@@ -135,7 +162,7 @@ def write_store(plan: StorePlan, recipe: Recipe, temporary: Path, progress: Prog
 
 def _append_file(
     writer: TrajectoryStoreWriter,
-    path: Path,
+    demos: DemosFile,
     layout: StoreLayout,
     tables: EpisodeTables,
     plan: StorePlan,
@@ -143,32 +170,27 @@ def _append_file(
 ) -> LedgerEntry:
     """Append the episodes of an L2 file; those over the cap per task are rejections."""
     over: list[Rejection] = []
-    with DemosFile(path) as demos:
-        for episode in demos.episodes():
-            by_file = layout.cap_attribute == names.ATTR_SOURCE_FILE
-            task = episode.source_file if by_file else episode.task or ""
-            if plan.demos_per_task is not None and counts[task] >= plan.demos_per_task:
-                detail = f"{plan.demos_per_task} demos of its task are kept"
-                over.append(Rejection(path.name, episode.name, Reason.OVER_CAP.value, detail))
-                continue
-            layout.append(writer, episode, path.name)
-            tables.add(episode)
-            counts[task] += 1
-            writer.end_episode()
-        written = len(demos) - len(over)
-    return entry(path.name, Stage.STORE.value, written, over)
+    file = demos.path.name
+    for episode in ahead(demos.episodes()):
+        by_file = layout.cap_attribute == names.ATTR_SOURCE_FILE
+        task = episode.source_file if by_file else episode.task or ""
+        if plan.demos_per_task is not None and counts[task] >= plan.demos_per_task:
+            detail = f"{plan.demos_per_task} demos of its task are kept"
+            over.append(Rejection(file, episode.name, Reason.OVER_CAP.value, detail))
+            continue
+        layout.append(writer, episode, file)
+        tables.add(episode)
+        counts[task] += 1
+        writer.end_episode()
+    return entry(file, Stage.STORE.value, len(demos) - len(over), over)
 
 
-def _manifest_facts(plan: StorePlan, layout: StoreLayout) -> dict[str, str]:
+def _manifest_facts(layout: StoreLayout, rates: set[Fraction | None]) -> dict[str, str]:
     """Manifest keys of our own: camera names, and the rate that all L2 files agree on."""
     facts = {}
     if layout.cameras:
         cameras = [camera.removeprefix(f"{names.GROUP_OBS}/") for camera in layout.cameras]
         facts[names.MANIFEST_CAMERAS] = ",".join(cameras)
-    rates = set()
-    for path in plan.inputs:
-        with DemosFile(path) as demos:
-            rates.add(demos.fps)
     if len(rates) == 1 and None not in rates:
         facts[names.MANIFEST_FPS] = str(rates.pop())
     return facts

@@ -6,7 +6,8 @@ What is not here: writing the store, see `build_store.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -22,7 +23,8 @@ from trajpipe.demos.reader import DemosFile
 from trajpipe.pipeline.store_plan import StorePlan
 
 _OBS: Final = names.GROUP_OBS + "/"
-_BLOCK_BYTES: Final = 8 << 20
+_BLOCK_BYTES: Final = 5 << 20
+_THREADS: Final = 2
 _COLUMN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _TAKEN: Final = frozenset(
     {
@@ -194,17 +196,30 @@ def rows_of(episode: Episode, column: ColumnSource) -> Iterator[NDArray[Any]]:
     step = whole_chunks(max(1, _BLOCK_BYTES // max(1, row_bytes)))
     for start in range(0, episode.length, step):
         stop = min(start + step, episode.length)
-        parts = [episode.columns[p].read(start, stop) for p in column.paths]
-        yield _chw(parts, column.trailing) if column.image else _cast(parts[0], column.dtype)
+        parts = [episode.columns[p] for p in column.paths]
+        if column.image:
+            yield stacked(parts, (start, stop), column.trailing)
+        else:
+            yield _cast(parts[0].read(start, stop), column.dtype)
 
 
 def _cast(rows: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return rows if rows.dtype == dtype else rows.astype(dtype)
 
 
-def _chw(cameras: list[NDArray[Any]], trailing: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Frames (n, H, W, C) of each camera → (n, [n_cam,] C, H, W), contiguous."""
-    out = np.empty((len(cameras[0]), *trailing), dtype=np.uint8)
-    for number, frames in enumerate(cameras):
-        to_channels_first(frames, out[:, number] if len(trailing) == 4 else out)
+def stacked(cameras: Sequence[Column], rows: tuple[int, int], trailing: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Frames (n, H, W, C) of each camera as (n, [n_cam,] C, H, W), contiguous; a thread a camera.
+
+    Args:
+        cameras: All of one size.
+        rows: First row, and one behind the last.
+        trailing: Shape of a row in the store.
+    """
+    out = np.empty((rows[1] - rows[0], *trailing), np.uint8)
+
+    def fill(number: int) -> None:
+        to_channels_first(cameras[number].read(*rows), out[:, number] if len(trailing) == 4 else out)
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="stack") as threads:
+        list(threads.map(fill, range(len(cameras))))
     return out

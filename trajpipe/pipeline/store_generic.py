@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from trajpipe.core import names
+from trajpipe.core.ahead import ahead
 from trajpipe.core.episode import Episode
 from trajpipe.demos.reader import DemosFile
 from trajpipe.pipeline.store_columns import ColumnSource, agree, columns_of, rows_of
@@ -63,7 +64,7 @@ class GenericLayout:
         """
         agree(episode, self._columns, self._plan, file)
         for column in self._columns:
-            for rows in rows_of(episode, column):
+            for rows in ahead(rows_of(episode, column)) if column.image else rows_of(episode, column):
                 writer.append(column.name, rows)
         success = episode.success_as if episode.success is None else episode.success
         task = writer.add_task(episode.task or "")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core import jsontext, names
-from trajpipe.core.episode import Column, Episode, to_channels_first, whole, whole_chunks
+from trajpipe.core.ahead import ahead
+from trajpipe.core.episode import Column, Episode, whole, whole_chunks
 from trajpipe.core.errors import InputError, SchemaError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
@@ -27,6 +28,7 @@ from trajpipe.mjcf.document import parse
 from trajpipe.mjcf.joints import JointTable, joint_table, placed
 from trajpipe.mjcf.poses import Fixture, fixtures
 from trajpipe.mjcf.remap import JointRemap, remap, robot_fixtures_objects, same_table
+from trajpipe.pipeline.store_columns import stacked
 from trajpipe.pipeline.store_plan import LiberoOptions, StorePlan
 from trajpipe.store import ColumnSpec, TrajectoryStoreWriter
 
@@ -35,7 +37,7 @@ _ARM: Final = 7
 _GRIPPER: Final = 2
 _PROPRIOCEPTION: Final = _ARM + _GRIPPER
 _SCENE: Final = re.compile(r"^([A-Z][A-Z_]*_SCENE\d+)_")
-_BLOCK_BYTES: Final = 8 << 20
+_BLOCK_BYTES: Final = 5 << 20
 _TABLES_HINT: Final = "Set `store: {group_by: scene}` for a store per scene family, or `state: false`."
 
 
@@ -122,6 +124,10 @@ class LiberoLayout:
         grippers = _term(episode, "obs/gripper_states", _GRIPPER, place)
         task = self.task_names.index(task_of_file(episode.source_file))
         index = np.full((episode.length, 1), task, np.int32)
+        if self._size is not None:
+            # first: they are still being compressed while the small columns follow
+            for rows in ahead(_images(episode, self._size, place)):
+                writer.append(names.COLUMN_IMAGES, rows)
         writer.append(names.COLUMN_ACTION, _term(episode, names.DATASET_ACTIONS, 7, place))
         if self.table is not None:
             model = parse(model_of(episode, place), place=place)
@@ -132,9 +138,6 @@ class LiberoLayout:
         writer.append(names.COLUMN_GRIPPER_STATES, grippers)
         writer.append(names.COLUMN_QPOS, qpos_rows(joints, grippers, index, len(self.task_names)))
         writer.append(names.COLUMN_TASK_INDEX, index)
-        if self._size is not None:
-            for rows in _images(episode, self._size, place):
-                writer.append(names.COLUMN_IMAGES, rows)
 
     @property
     def cameras(self) -> Sequence[str]:
@@ -338,7 +341,4 @@ def _images(episode: Episode, size: tuple[int, int], place: Place) -> Iterator[N
     step = whole_chunks(max(1, _BLOCK_BYTES // (len(CAMERAS) * 3 * size[0] * size[1])))
     for start in range(0, episode.length, step):
         stop = min(start + step, episode.length)
-        out = np.empty((stop - start, len(CAMERAS), 3, *size), np.uint8)
-        for number, camera in enumerate(cameras):
-            to_channels_first(camera.read(start, stop), out[:, number])
-        yield out
+        yield stacked(cameras, (start, stop), (len(CAMERAS), 3, *size))

@@ -45,7 +45,8 @@ def test_any_grid_and_any_rows(data: st.DataObject) -> None:
     with h5py.File("memory", "w", driver="core", backing_store=False) as handle:
         stored = handle.create_dataset("x", data=values, chunks=chunks, compression="gzip")
         found = read_inflated(stored, start, stop)
-    if stop - start < chunks[0]:
+    part_of_a_chunk = stop - start < chunks[0] and stop < shape[0]
+    if part_of_a_chunk or start == stop:
         assert found is None
     else:
         assert found is not None
