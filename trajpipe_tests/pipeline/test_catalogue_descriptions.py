@@ -1,4 +1,4 @@
-"""Descriptions in the catalogue's schema: the text below each field; no import of the models pays for them."""
+"""Descriptions in the catalogue's schema: the text below each field; importing the models reads none."""
 
 from __future__ import annotations
 
