@@ -15,7 +15,8 @@ import h5py
 from trajpipe.checks.registry import Subject, check
 from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Rejection
-from trajpipe.hdf5.files import datasets_below, looks_like_hdf5, open_hdf5
+from trajpipe.core.signatures import looks_like_hdf5
+from trajpipe.hdf5.files import datasets_below, open_hdf5
 
 READING: Final = "reading"
 _BLOCK_BYTES: Final = 8 << 20

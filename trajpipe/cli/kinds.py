@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trajpipe.core import names
 from trajpipe.core.errors import TrajpipeError, UnreadableError
+from trajpipe.core.signatures import looks_like_hdf5
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5", ".hdf")
 VIDEO_SUFFIXES: Final = (".mp4", ".mkv", ".avi", ".mov", ".webm")
@@ -69,7 +70,7 @@ def recognise(path: Path) -> Recognised:
         return Recognised("parquet")
     if head[4:8] == b"ftyp" or path.suffix.lower() in VIDEO_SUFFIXES:
         return Recognised("video")
-    if path.suffix.lower() in HDF5_SUFFIXES or _is_hdf5(path):
+    if path.suffix.lower() in HDF5_SUFFIXES or looks_like_hdf5(path):
         return _recognise_hdf5(path)
     kind = _BY_SUFFIX.get(path.suffix.lower(), "text" if _is_text(head) else "unknown")
     if kind in MAY_BE_RECORDINGS and raw_kind(path) is not None:
@@ -114,17 +115,6 @@ def _recognise_hdf5(path: Path) -> Recognised:
 
     with open_hdf5(path) as handle:
         return classify_hdf5(handle)
-
-
-def _is_hdf5(path: Path) -> bool:
-    with path.open("rb") as handle:
-        offset = 0
-        while offset <= 1 << 16:
-            handle.seek(offset)
-            if handle.read(8) == b"\x89HDF\r\n\x1a\n":
-                return True
-            offset = offset * 2 or 512
-    return False
 
 
 def _head(path: Path) -> bytes:

@@ -6,7 +6,7 @@ Pure functions of an episode. What is not here: what the writer itself refuses, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -79,21 +79,6 @@ def unsuccessful(episode: Episode, filters: Filters) -> Rejection | None:
         return None
     said = "success is unknown and counts as failure" if success is None else "success is false"
     return _rejected(episode, Reason.NOT_SUCCESSFUL, said)
-
-
-def excluded(episode: Episode, exclude: Mapping[str, str]) -> Rejection | None:
-    """Refuse what was excluded by hand, `excluded` with the reason given.
-
-    Args:
-        episode: The episode; its recording is known by base name, with or without suffix.
-        exclude: `recording` or `recording:demo` → reason.
-    """
-    file = episode.source_file
-    for recording in (file, file.rsplit(".", 1)[0]):
-        for key in (recording, f"{recording}:{episode.source_demo or episode.name}"):
-            if key in exclude:
-                return _rejected(episode, Reason.EXCLUDED, exclude[key])
-    return None
 
 
 def not_finite(episode: Episode) -> Rejection | None:

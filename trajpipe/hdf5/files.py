@@ -19,8 +19,8 @@ import hdf5plugin  # noqa: F401  (registers its filters without any environment 
 from trajpipe.core.errors import InputError, LockedError, TrajpipeError, UnreadableError, UntrustedError
 from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
+from trajpipe.core.signatures import looks_like_hdf5
 
-SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 LOCK_RETRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.2
 _MAX_DATASETS: Final = 5_000_000
@@ -37,21 +37,6 @@ _REFUSALS: Final = {
     ),
 }
 _READS_OTHERS: Final = ("external-reference", ": a recording may not read other files", None)
-
-
-def looks_like_hdf5(path: Path) -> bool:
-    """True when the file begins with HDF5's signature (or holds it at a user-block offset)."""
-    try:
-        with path.open("rb") as handle:
-            offset = 0
-            while offset <= 1 << 16:
-                handle.seek(offset)
-                if handle.read(8) == SIGNATURE:
-                    return True
-                offset = 512 if offset == 0 else offset * 2
-    except OSError:
-        return False
-    return False
 
 
 @contextmanager

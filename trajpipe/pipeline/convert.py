@@ -19,13 +19,14 @@ from trajpipe.core.names import Stage
 from trajpipe.core.order import natural_key, natural_sorted, slug
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.merge import merge
 from trajpipe.demos.reader import DemosFile
 from trajpipe.demos.select import Filters
 from trajpipe.export.profiles import profile, profiles
 from trajpipe.hdf5.attributes import text
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.hdf5.files import open_hdf5
 from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
 from trajpipe.pipeline.convert_store import export_store, is_store

@@ -17,9 +17,10 @@ from trajpipe.core.ledger import Ledger, entry
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.export import ExportOptions
 from trajpipe.export.options import EXPORT_CODE
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.hdf5.files import open_hdf5
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 from trajpipe.store import TrajectoryStore
 from trajpipe.store.episodes import episodes_of

@@ -20,8 +20,9 @@ from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.pickles import read_torch_zip
 from trajpipe.core.provenance import Recipe
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.hdf5.attributes import text
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5, subgroups
+from trajpipe.hdf5.files import open_hdf5, subgroups
 from trajpipe.mjcf.document import parse
 from trajpipe.mjcf.joints import joint_table
 from trajpipe.pipeline.results import Job, Made, StageResult, entry_of, failed_plainly, perform

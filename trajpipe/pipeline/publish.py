@@ -15,7 +15,8 @@ from trajpipe.core.errors import InputError, StateError, UsageError
 from trajpipe.core.names import Stage
 from trajpipe.core.paths import without_absolute_paths_in
 from trajpipe.core.progress import Progress, silent
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.core.signatures import looks_like_hdf5
+from trajpipe.hdf5.files import open_hdf5
 from trajpipe.hub import (
     CardFacts,
     CardTable,

@@ -20,7 +20,8 @@ from trajpipe.core.errors import InputError, MissingNameError
 from trajpipe.core.findings import Finding
 from trajpipe.core.ledger import Rejection
 from trajpipe.core.plugins import entry_points
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.core.signatures import looks_like_hdf5
+from trajpipe.hdf5.files import open_hdf5
 
 ENTRY_POINTS: Final = "trajpipe.sources"
 HDF5_SUFFIXES: Final = (".hdf5", ".h5", ".hdf")

@@ -15,8 +15,9 @@ import h5py
 
 from trajpipe.core import names
 from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.hdf5 import attributes
-from trajpipe.hdf5.files import looks_like_hdf5, open_hdf5
+from trajpipe.hdf5.files import open_hdf5
 from trajpipe.sources.recording import OLD_LAYOUT, demo_names
 
 ISAACLAB: Final = "isaaclab"

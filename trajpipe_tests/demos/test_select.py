@@ -89,16 +89,6 @@ def test_actions_are_screened_before_obs() -> None:
     assert found.reason == "nan-action"
 
 
-@pytest.mark.parametrize("key", ["recorded.hdf5", "recorded", "recorded.hdf5:demo_0", "recorded:demo_0"])
-def test_excluded_by_hand(key: str) -> None:
-    assert select.excluded(episode(), {key: "camera fell"}) == _rejection("excluded", "camera fell")
-
-
-@pytest.mark.parametrize("key", ["other.hdf5", "recorded:demo_1", "demo_0", "record"])
-def test_not_excluded(key: str) -> None:
-    assert select.excluded(episode(), {key: "camera fell"}) is None
-
-
 def test_nothing_kept_lists_the_reasons_of_each_demo_in_natural_order() -> None:
     ten = Rejection("r.hdf5", "demo_10", "too-short", "3 rows")
     error = select.nothing_kept("r.hdf5", [ten, Rejection("r.hdf5", "demo_2", "nan-action")])

@@ -13,9 +13,11 @@ import h5py
 import numpy as np
 import pytest
 
+from trajpipe.core import signatures
 from trajpipe.core.errors import LockedError, UnreadableError, UntrustedError
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.hdf5 import files
-from trajpipe.hdf5.files import datasets_below, looks_like_hdf5, open_hdf5, subgroups
+from trajpipe.hdf5.files import datasets_below, open_hdf5, subgroups
 
 
 def write_good(path: Path, *, rows: int = 4000) -> Path:
@@ -56,7 +58,7 @@ def test_a_file_cut_in_half_names_both_sizes(tmp_path: Path) -> None:
         (b"<!DOCTYPE html><html><body>404</body></html>", "html-page", "Download it again"),
         (b"\n  <HTML>moved</HTML>", "html-page", "HTML page"),
         (b"PK\x03\x04 a zip file, not a recording", "unreadable", "not HDF5"),
-        (files.SIGNATURE + b"\0" * 600, "unreadable", "cannot open"),
+        (signatures.HDF5 + b"\0" * 600, "unreadable", "cannot open"),
     ],
 )
 def test_what_is_not_a_recording_is_named(tmp_path: Path, content: bytes, code: str, words: str) -> None:

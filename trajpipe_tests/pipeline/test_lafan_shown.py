@@ -28,7 +28,7 @@ from trajpipe.testing.lafan import library_entry, motion_clip, write_csv, write_
 FRAMES = 3945
 FPS = 30
 HEAD = VirtualBody(TORSO, HEAD_HEIGHT)
-# Warnings that are true of the real clip: 209 joint steps above 0.5 rad, and a motion has no camera for GR00T.
+# Warnings that are true of the real clip: 209 joint steps above 0.5 rad, no camera for GR00T.
 HONEST = {"demos-motion-steps", "lerobot-gr00t"}
 
 
