@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from trajpipe.core.errors import InputError
 from trajpipe.core.progress import Progress, silent
@@ -18,6 +19,8 @@ from trajpipe.pipeline.report_pictures import add_pictures
 from trajpipe.pipeline.report_subject import Subject
 from trajpipe.report.html_model import Report
 from trajpipe.report.html_page import Details, details, size_without_details, write_page
+
+_LEAST_LISTED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ def write_report(
         report.outputs.append(output_of(subject, one, run_rules=options.run_rules))
     report.certificate, report.certificate_picture = certificate_of(subject)
     add_pictures(subject, report, progress)
+    _shorten(report, options.max_bytes)
     fixed = size_without_details(report)
     with details(target.parent, max(0, options.max_bytes - fixed)) as added:
         read_all(subject, report, added, options, progress)
@@ -72,21 +76,32 @@ def write_report(
     return ReportMade(target, size, report.known, len(report.episodes), detailed, tuple(report.notes))
 
 
+def _shorten(report: Report, max_bytes: int) -> None:
+    """Make the overview take half of the bound at most: fewer pictures, then shorter tables."""
+    while size_without_details(report) > max_bytes // 2:
+        groups = dict.fromkeys(of for of, _ in report.pictures)
+        folded = [of for of in groups if of not in report.opened]
+        if folded or (groups and report.listed <= _LEAST_LISTED):
+            gone = (folded or list(groups))[-1]
+            report.pictures = [(of, picture) for of, picture in report.pictures if of != gone]
+            report.notes.append(f"There is no room for the pictures of {gone}.")
+        elif report.listed > 1:
+            report.listed //= 2
+        else:
+            return
+
+
 def _fit(report: Report, added: Details, max_bytes: int) -> None:
-    """Make the page fit its bound: fewer episodes in the index, then shorter tables.
+    """Make the page fit its bound: fewer episodes in the index.
 
     Raises:
         InputError: it does not fit whatever is left out.
     """
     everything = len(report.episodes)
     while (size := size_without_details(report) + added.written) > max_bytes:
-        if len(report.episodes) > 1:
-            report.episodes = report.episodes[: len(report.episodes) // 2]
-        elif report.listed > 1:
-            report.listed //= 2
-        else:
+        if len(report.episodes) < 2:
             raise InputError("the report does not fit its bound", got=f"{size} bytes", expected=max_bytes)
-        note = (
-            f"The list holds the first {len(report.episodes):,} of {everything:,} episodes: no room for more."
-        )
-        report.notes = [*(n for n in report.notes if not n.startswith("The list holds")), note]
+        report.episodes = report.episodes[: len(report.episodes) // 2]
+        listed = f"The list holds the first {len(report.episodes):,} of {everything:,} episodes"
+        report.notes = [n for n in report.notes if not n.startswith("The list holds")]
+        report.notes.append(f"{listed}: there is no room for more.")

@@ -112,7 +112,7 @@ def certificate(report: Report) -> Markup:
     verdict = "Proven: raw = L2 = store = LeRobot, row for row." if passed else "Not proven."
     parts: list[Markup] = [element("p", element("b", verdict, cls="good" if passed else "bad"))]
     edges = [e for e in _list(value.get("edges")) if isinstance(e, Mapping)]
-    parts.append(table(("edge", "result", "compared", "code"), [_edge(e) for e in edges]))
+    parts.append(table(("edge", "result", "compared", "code"), [_edge(e) for e in edges[: report.listed]]))
     frames = value.get("frames")
     if isinstance(frames, Mapping):
         parts.append(element("p", _frames_words(frames)))

@@ -216,6 +216,27 @@ def test_the_bound_holds_and_what_is_left_out_is_counted(tmp_path: Path) -> None
     assert made.path.read_text("utf-8").count("<td>demo_") == 100
 
 
+def test_evidence_beyond_the_bound_is_cut_and_counted(make_project: MakeProject, tmp_path: Path) -> None:
+    project = make_project(1, cameras=("table_cam",), size=32)
+    assert run(project, ["lift"]).ok
+    path = project.demos_path(project.recordings("lift")[0])
+    checks = path.with_name(path.name + ".checks.json")
+    value = json.loads(checks.read_text("utf-8"))
+    long = "<" * 500
+    value["results"][0]["findings"] = [
+        {"code": "odd", "severity": "warn", "message": long, "place": {"column": f"c{i}"}, "got": long}
+        for i in range(3000)
+    ]
+    value["results"][0]["counts"] = [["odd", "warn", f"c{i}", 1] for i in range(3000)]
+    checks.write_text(json.dumps(value))
+    options = ReportOptions(max_bytes=1 << 20)
+    made = write_report(subject_of_dataset(project, "lift"), tmp_path / "a.html", options)
+    assert made.bytes <= 1 << 20
+    assert (made.indexed, made.detailed) == (2, 2)
+    assert any("no room for the pictures of" in note for note in made.notes)
+    assert re.search(r"The first \d+ of 3,\d+ findings are listed", made.path.read_text("utf-8"))
+
+
 def test_only_the_episodes_asked_for(outputs: dict[Stage, Path], tmp_path: Path) -> None:
     subject = subject_of_path(outputs[Stage.DEMOS], Stage.DEMOS)
     for asked, wanted in ((("demo_1",), [1]), (("0:2",), [0, 1]), (("demo_[23]", "0:1"), [0, 2, 3])):
