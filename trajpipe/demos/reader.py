@@ -53,6 +53,7 @@ class DemosFile:
         self._stack = ExitStack()
         self._file: h5py.File | None = None
         self._names: list[str] = []
+        self._split_of: dict[str, str] | None = None
 
     def __enter__(self) -> DemosFile:
         """Open the file.
@@ -78,7 +79,7 @@ class DemosFile:
 
     def _close(self) -> None:
         self._stack.close()
-        self._file = None
+        self._file, self._split_of = None, None
 
     @property
     def _data(self) -> h5py.Group:
@@ -173,8 +174,10 @@ class DemosFile:
         return self._episode(name, self._splits().get(name))
 
     def _splits(self) -> dict[str, str]:
-        masks = self.masks
-        return {demo: split.value for split in names.Split for demo in masks.get(split.value, ())}
+        if self._split_of is None:
+            masks = self.masks
+            self._split_of = {d: split.value for split in names.Split for d in masks.get(split.value, ())}
+        return self._split_of
 
     def _episode(self, name: str, split: str | None) -> Episode:
         group = self._data[name]
