@@ -26,8 +26,8 @@ FILTER_SHUFFLE: Final = 2
 FILTER_FLETCHER32: Final = 3
 FILTER_ZSTD: Final = 32015
 ZSTD_LEVEL: Final = 1
-# level 1, looking at every third byte with a larger table: on camera frames a third faster to write and to read,
-# a tenth larger
+# level 1 that looks at every third byte with a larger table: camera frames are a third faster to write and
+# to read, and a tenth larger
 _ZSTD: Final = zstandard.ZstdCompressionParameters.from_level(
     ZSTD_LEVEL, hash_log=15, min_match=7, target_length=2
 )

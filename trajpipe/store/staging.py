@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from trajpipe.store.codecs import Codec, chunk_shape
 from trajpipe.store.columns import ALIGNMENT, ColumnSpec, Compression
 
-
+# fewer chunks than this would leave a worker idle while the caller waits
 _LENT_CHUNKS: Final = 4
 
 
@@ -122,6 +122,7 @@ class StagedColumn:
         self.spec, self.codec, self.rows = spec, codec, 0
         self._output, self._queue, self._checksum = output, queue, checksum
         self._chunk = chunk_shape(spec, codec, n_columns)
+        self._size = self._chunk[0]
         self._dataset: h5py.Dataset | None = None
         self._buffer: NDArray[Any] | None = None
         self._staged = 0
@@ -136,13 +137,15 @@ class StagedColumn:
         Args:
             block: C-contiguous (n, *shape) of the column's dtype, as `ColumnSpec.rows_of` gives it.
         """
-        size, done, count = self._chunk[0], 0, len(block)
-        end = self._staged + count
-        if end < size and self._buffer is not None:
-            self._buffer[self._staged : end] = block
+        count, staged, buffer = len(block), self._staged, self._buffer
+        end, size = staged + count, self._size
+        # one call an episode and column: the common case first, with as few steps as can be
+        if end < size and buffer is not None:
+            buffer[staged:end] = block
             self._staged = end
             self.rows += count
             return
+        done = 0
         # enough chunks to keep the workers busy: compressed where they lie, and waited for before returning
         lent = count >= _LENT_CHUNKS * size
         while done < count:

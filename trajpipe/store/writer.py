@@ -162,28 +162,24 @@ class TrajectoryStoreWriter:
             MissingNameError: no such column.
         """
         # one call an episode and column: the common case first, with as few steps as can be
-        column = self._staged.get(name) if name is not None else None
-        if column is not None and array is not None and not columns and self._open:
-            self._append_one(column, column.spec.rows_of(array))
+        column = self._staged.get(name)  # type: ignore[arg-type]  # None is no column's name
+        if column is not None and array is not None and self._open and not (columns or column.finished):
+            rows = column.spec.rows_of(array)
+            try:
+                column.append(rows)
+            except BaseException:
+                # rows that were staged in part cannot be taken back
+                self.abort()
+                raise
             return
         self._require_open()
         if name is not None:
-            self._column(name)
+            self._require_unfinished(self._column(name))
             raise SchemaError("append takes one column and its rows, or a block of all columns", place=name)
         missing = [c.name for c in self.columns if c.name not in columns]
         if missing:
             raise SchemaError("a block has every column", place=self.path, got=f"no {missing[0]!r}")
         self._append({k: np.asarray(v) for k, v in columns.items()}, in_step=True)
-
-    def _append_one(self, column: StagedColumn, block: NDArray[Any]) -> None:
-        if column.finished:
-            self._require_unfinished(column)
-        try:
-            column.append(block)
-        except BaseException:
-            # rows that were staged in part cannot be taken back
-            self.abort()
-            raise
 
     def _append(self, arrays: Mapping[str, NDArray[Any]], *, in_step: bool = False) -> None:
         blocks = {name: self._column(name).spec.rows_of(array) for name, array in arrays.items()}
