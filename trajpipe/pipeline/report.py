@@ -12,7 +12,7 @@ from typing import Final
 
 from trajpipe.core.errors import InputError
 from trajpipe.core.progress import Progress, silent
-from trajpipe.pipeline.report_evidence import certificate_of, output_of
+from trajpipe.pipeline.report_evidence import add_certificate, output_of
 from trajpipe.pipeline.report_gathering import read_all
 from trajpipe.pipeline.report_options import ReportOptions
 from trajpipe.pipeline.report_pictures import add_pictures
@@ -64,7 +64,7 @@ def write_report(
     for done, one in enumerate(subject.outputs):
         progress("outputs looked at", done, len(subject.outputs))
         report.outputs.append(output_of(subject, one, run_rules=options.run_rules))
-    report.certificate, report.certificate_picture = certificate_of(subject)
+    add_certificate(subject, report)
     add_pictures(subject, report, progress)
     _shorten(report, options.max_bytes)
     fixed = size_without_details(report)

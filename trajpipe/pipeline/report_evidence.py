@@ -16,9 +16,10 @@ from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.pipeline import certify
+from trajpipe.pipeline.build_store import sha256_of_output
 from trajpipe.pipeline.check_raw import check_raw
 from trajpipe.pipeline.report_subject import Reported, Subject
-from trajpipe.report.html_model import Output, Rule
+from trajpipe.report.html_model import Output, Report, Rule
 
 _Form = TypeVar("_Form")
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
@@ -49,14 +50,20 @@ def output_of(subject: Subject, one: Reported, *, run_rules: bool) -> Output:
     return made
 
 
-def certificate_of(subject: Subject) -> tuple[Mapping[str, Any] | None, bytes | None]:
-    """The certificate beside the LeRobot folder and its picture; (None, None) when there is none."""
+def add_certificate(subject: Subject, report: Report) -> None:
+    """Put the export's certificate into a report, and whether it is of the bytes that are there now."""
     for one in subject.outputs:
         found = certify.stored(one.path) if one.stage is Stage.LEROBOT else None
-        if found is not None:
-            picture = provenance.beside(one.path, certify.SUFFIX_PICTURE)
-            return found, picture.read_bytes() if picture.is_file() else None
-    return None, None
+        if found is None:
+            continue
+        picture = provenance.beside(one.path, certify.SUFFIX_PICTURE)
+        report.certificate = found
+        report.certificate_picture = picture.read_bytes() if picture.is_file() else None
+        stages = found.get("stages")
+        of_export = stages.get(Stage.LEROBOT.value) if isinstance(stages, Mapping) else None
+        hashes = list(of_export.values()) if isinstance(of_export, Mapping) else []
+        report.certificate_current = one.path.exists() and hashes == [sha256_of_output(one.path)]
+        return
 
 
 def _failure(path: Path) -> CheckReport | None:

@@ -121,6 +121,7 @@ class Report:
         pictures: Each with the name of what it is of, in order.
         opened: What the pictures are of that are seen at once, the others are folded away; empty = all.
         certificate: The certificate's document; None when there is none.
+        certificate_current: It is of the export's bytes as they are now.
         certificate_picture: PNG of the worst frame pair; None when there is none.
         episodes: In order of the first stage.
         known: Episodes that there are, those beyond the index and those not asked for included.
@@ -134,6 +135,7 @@ class Report:
     pictures: list[tuple[str, Picture]] = field(default_factory=list)
     opened: tuple[str, ...] = ()
     certificate: Mapping[str, Any] | None = None
+    certificate_current: bool = True
     certificate_picture: bytes | None = None
     episodes: list[EpisodeFacts] = field(default_factory=list)
     known: int = 0

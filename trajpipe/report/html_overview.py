@@ -38,8 +38,9 @@ def tiles(report: Report) -> Markup:
         ),
     ]
     if report.certificate is not None:
-        passed = report.certificate.get("passed") is True
-        shown.append(("certificate", "proven" if passed else "not proven", "good" if passed else "bad"))
+        passed = report.certificate.get("passed") is True and report.certificate_current
+        word = "proven" if passed else "not proven" if report.certificate_current else "of other bytes"
+        shown.append(("certificate", word, "good" if passed else "bad"))
     return joined(
         [element("div", element("b", v, cls=c), element("span", k), cls="tile") for k, v, c in shown]
     )
@@ -110,6 +111,11 @@ def certificate(report: Report) -> Markup:
         return element("p", text, cls="dim")
     passed = value.get("passed") is True
     verdict = "Proven: raw = L2 = store = LeRobot, row for row." if passed else "Not proven."
+    if not report.certificate_current:
+        verdict = (
+            "The export was changed after this certificate was made: it proves nothing of what is there now."
+        )
+        passed = False
     parts: list[Markup] = [element("p", element("b", verdict, cls="good" if passed else "bad"))]
     edges = [e for e in _list(value.get("edges")) if isinstance(e, Mapping)]
     parts.append(table(("edge", "result", "compared", "code"), [_edge(e) for e in edges[: report.listed]]))

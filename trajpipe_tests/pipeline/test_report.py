@@ -110,6 +110,19 @@ def test_stages_of_a_dataset_are_one_list_side_by_side(make_project: MakeProject
     assert "read 4 · written 4 · rejected 0" in text
 
 
+def test_a_certificate_of_other_bytes_proves_nothing(make_project: MakeProject, tmp_path: Path) -> None:
+    project = make_project(1)
+    assert run(project, ["lift"]).ok
+    card = project.lerobot_path("lift") / "meta" / "info.json"
+    card.write_text(card.read_text("utf-8") + "\n")
+    made = write_report(
+        subject_of_dataset(project, "lift"), tmp_path / "a.html", ReportOptions(run_rules=False)
+    )
+    text = made.path.read_text("utf-8")
+    assert "Proven" not in text
+    assert "it proves nothing of what is there now" in text
+
+
 def test_a_rejected_episode_is_told_with_its_reason(make_project: MakeProject, tmp_path: Path) -> None:
     project = make_project(1)
     raw = next((project.root / "raw" / "lift").iterdir())

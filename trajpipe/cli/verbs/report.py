@@ -22,6 +22,7 @@ from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import InputError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
+    from trajpipe.pipeline.report_options import ReportOptions
     from trajpipe.pipeline.report_subject import Subject
 
 EXAMPLES: Final = {
@@ -67,10 +68,7 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
     Pictures, every episode with frames and curves, checks, ledger, certificate. It needs no server and
     no network, and is bounded: what is left out is told in it. Exit code 0 whatever the data are like.
     """
-    from trajpipe.pipeline.report import write_report
     from trajpipe.pipeline.report_options import ReportOptions
-    from trajpipe.pipeline.report_rerun import FIRST, write_rerun
-    from trajpipe.report.rerun_recording import MAGIC, rerun_sdk
 
     terminal: Terminal = ctx.obj
     conventions = Conventions(
@@ -79,15 +77,30 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
     )
     subject = _subject(what, catalogue, root, kind, conventions)
     target = output or Path(f"{_file_name(subject.title)}.report.html")
+    asked = tuple(e.strip() for text in episodes or () for e in text.split(",") if e.strip())
+    _write(subject, target, rrd, ReportOptions(max_size * _MIB, frames, asked, checks), terminal)
+    if show:
+        typer.launch(target.resolve().as_uri())
+    return EXIT_FINE
+
+
+def _write(
+    subject: "Subject", target: Path, rrd: Path | None, options: "ReportOptions", terminal: Terminal
+) -> None:
+    """Write the page, and the recording for Rerun when one is wanted; print what was made."""
+    from trajpipe.pipeline.report import write_report
+    from trajpipe.pipeline.report_rerun import FIRST, write_rerun
+    from trajpipe.report.rerun_recording import MAGIC, rerun_sdk
+
     _require_replaceable(target, _MARK, terminal)
     if rrd is not None:
         rerun_sdk()
         _require_replaceable(rrd, MAGIC, terminal)
-    asked = tuple(e.strip() for text in episodes or () for e in text.split(",") if e.strip())
-    options = ReportOptions(max_size * _MIB, frames, asked, checks)
+    in_rerun = None
     with terminal.progress() as progress:
         made = write_report(subject, target, options, progress=progress)
-        in_rerun = None if rrd is None else write_rerun(subject, rrd, asked or FIRST, progress=progress)
+        if rrd is not None:
+            in_rerun = write_rerun(subject, rrd, options.episodes or FIRST, progress=progress)
     document: dict[str, Any] = {"path": str(made.path), "bytes": made.bytes, "episodes": made.episodes}
     document |= {"listed": made.indexed, "detailed": made.detailed, "notes": list(made.notes)}
     if in_rerun is not None:
@@ -99,9 +112,6 @@ def report(  # noqa: PLR0913  (one parameter per option of the command)
     terminal.print(f"{counts} · {size(made.bytes)}", str(made.path))
     if in_rerun is not None:
         terminal.print(f"{in_rerun[0]:,} of {in_rerun[1]:,} episodes for Rerun", str(rrd))
-    if show:
-        typer.launch(made.path.resolve().as_uri())
-    return EXIT_FINE
 
 
 def _subject(
