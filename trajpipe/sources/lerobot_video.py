@@ -66,6 +66,7 @@ class VideoFile:
         self._times: list[int] = []
         self._numbers: dict[int, int] = {}
         self._reformatter: Any = None
+        self._errors: tuple[type[Exception], ...] = (av.FFmpegError, OSError, ValueError)
 
     def read(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Frames [start, stop) of the file, (n, H, W, 3) RGB uint8, top row first.
@@ -82,7 +83,7 @@ class VideoFile:
         while self._next < stop:
             number, frame = self._decode(stop)
             if number >= start:
-                out[filled] = self._rgb(frame)
+                self._rgb(frame, out[filled])
                 filled += 1
         return out
 
@@ -135,17 +136,15 @@ class VideoFile:
 
     def _following(self) -> Any:
         """The next decoded frame; None at the end."""
-        import av
-
         assert self._frames is not None
         try:
             return next(self._frames, None)
-        except (av.FFmpegError, OSError, ValueError) as error:
+        except self._errors as error:
             raise _damaged(self.name, error, self._next) from error
 
-    def _rgb(self, frame: Any) -> NDArray[np.uint8]:
-        from av.video.reformatter import VideoReformatter
-
+    def _rgb(self, frame: Any, out: NDArray[np.uint8]) -> None:
+        """One decoded frame as RGB into `out` (H, W, 3)."""
+        height, width = self.size
         if (frame.height, frame.width) != self.size:
             place = Place(self.name, row=self._next - 1)
             raise UnreadableError(
@@ -156,9 +155,12 @@ class VideoFile:
                 code="bad-video",
             )
         if self._reformatter is None:
+            from av.video.reformatter import VideoReformatter
+
             self._reformatter = VideoReformatter()
-        picture = self._reformatter.reformat(frame, format="rgb24", threads=1)
-        return np.asarray(picture.to_ndarray(), np.uint8)
+        plane = self._reformatter.reformat(frame, format="rgb24", threads=1).planes[0]
+        lines = np.frombuffer(plane, np.uint8).reshape(height, plane.line_size)
+        out.reshape(height, 3 * width, copy=False)[...] = lines[:, : 3 * width]
 
     def close(self) -> None:
         """Close the file."""
