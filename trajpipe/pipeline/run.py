@@ -14,13 +14,13 @@ from typing import Any, Final
 from trajpipe.checks.registry import CheckReport, CheckResult, merged
 from trajpipe.core import provenance
 from trajpipe.core.errors import CatalogueError, TrajpipeError, UsageError
-from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.pipeline import export_lerobot
 from trajpipe.pipeline.build_store import build_store, check_store, recipe_of_store
 from trajpipe.pipeline.catalogue import Recording
+from trajpipe.pipeline.dataset_findings import findings_of_dataset
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.raw_hub import fetch_raw
@@ -236,19 +236,10 @@ def build_dataset_store(
     results = [build_store(plan, force=force, progress=progress) for plan in plans]
     grouped = project.dataset(name).store.group_by != "none"
     result = joined(name, Stage.STORE, target, results) if grouped else results[0]
-    _note_unmatched_exclusions(project, name, result)
+    noticed = findings_of_dataset(project, name)
+    if len(noticed):
+        result.checks.results.insert(0, CheckResult(SOURCE_FINDINGS, NOTICED, False, noticed))
     return result
-
-
-def _note_unmatched_exclusions(project: Project, name: str, result: StageResult) -> None:
-    """Warn of exclusions by hand that name no recording: a typo would keep what was to be left out."""
-    found = Findings()
-    for recording in project.unmatched_exclusions(name):
-        place = Place(file=project.catalogue.path.name, column=f"datasets.{name}.exclude")
-        message = "an exclusion names a recording that is not here"
-        found.add(Finding("exclude-not-found", Severity.WARN, message, place, got=recording))
-    if len(found):
-        result.checks.results.insert(0, CheckResult(SOURCE_FINDINGS, NOTICED, False, found))
 
 
 def check_dataset_store(project: Project, name: str) -> CheckReport:
