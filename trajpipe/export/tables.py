@@ -60,8 +60,16 @@ def bookkeeping(
 
 
 def arrow(rows: NDArray[Any]) -> pa.Array:
-    """An arrow array of rows (T, n): plain for n = 1, fixed-size lists otherwise; no copy but for bools."""
-    flat = pa.array(np.ascontiguousarray(rows).reshape(-1))
+    """An arrow array of rows (T, n): plain for n = 1, fixed-size lists otherwise; no copy but for bools.
+
+    Numbers are taken as a buffer: `pa.array` would import pandas to ask whether they are a series of it.
+    """
+    values = np.ascontiguousarray(rows).reshape(-1)
+    if values.dtype.kind in "iuf" and values.dtype.isnative:
+        kind = pa.from_numpy_dtype(values.dtype)
+        flat = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+    else:
+        flat = pa.array(values)
     return flat if rows.shape[1] == 1 else pa.FixedSizeListArray.from_arrays(flat, rows.shape[1])
 
 
