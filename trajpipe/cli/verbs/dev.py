@@ -52,6 +52,7 @@ def dev(
     The instance lies in ./.dagster: telemetry off, no dialog, runs of dead processes ended. Stop it with
     Ctrl-C.
     """
+    from trajpipe.defs.open_databases import databases_of_home, kept_open
     from trajpipe.pipeline.init_dagster_home import HOME, prepare_home
 
     terminal: Terminal = ctx.obj
@@ -61,7 +62,8 @@ def dev(
     environment = _environment(project, folder)
     _end_dead_runs(folder, terminal)
     chosen = free_port(host, port)
-    return _serve(_command(host, chosen), environment, f"http://{host}:{chosen}", terminal)
+    with kept_open(databases_of_home(folder)):
+        return _serve(_command(host, chosen), environment, f"http://{host}:{chosen}", terminal)
 
 
 def _environment(project: "Project", home: Path) -> dict[str, str]:
