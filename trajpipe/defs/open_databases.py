@@ -1,8 +1,9 @@
 """Keeps an instance's SQLite databases open while something works with them.
 
 Dagster opens and closes a connection for every event. Whoever closes the last one folds the write-ahead log
-into the database, which waits for the disk twice. A connection that stays open spares all others that: a fifth
-of the processor time of a run's events. What is not here: writing events, which Dagster does.
+into the database, which waits for the disk twice. A connection that stays open spares all others that:
+a fifth of the processor time that a run's events take.
+What is not here: writing events, which Dagster does.
 """
 
 import sqlite3
