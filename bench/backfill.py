@@ -117,12 +117,14 @@ def services(root: Path, home: Path, log: Path) -> Iterator[tuple[str, int]]:
         assert process.stdout is not None
         try:
             text = ""
-            while not text.endswith("}\n"):
+            while not text.endswith("\n}\n"):  # one indented document: that it is ready, or why not
                 line = process.stdout.readline()
                 if not line:
-                    sys.exit(f"trajpipe dev did not start:\n{log.read_text()[-3000:]}")
+                    break
                 text += line
-            ready = json.loads(text)
+            ready = json.loads(text or "{}")
+            if "url" not in ready:
+                sys.exit(f"trajpipe dev did not start:\n{text}\n{log.read_text()[-3000:]}")
             yield ready["url"], int(ready["pid"])
         finally:
             process.send_signal(signal.SIGINT)

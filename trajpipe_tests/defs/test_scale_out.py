@@ -168,11 +168,13 @@ def dagster(python: Path, work: Path, environment: dict[str, str]) -> Iterator[C
         assert process.stdout is not None
         try:
             text = ""
-            while not text.endswith("}\n"):
+            while not text.endswith("\n}\n"):  # one indented document
                 line = process.stdout.readline()
                 assert line, log.read_text()[-3000:]
                 text += line
-            yield Cluster(python, work, environment, json.loads(text)["url"])
+            ready = json.loads(text)
+            assert ready.get("ready"), f"{text}\n{log.read_text()[-3000:]}"
+            yield Cluster(python, work, environment, ready["url"])
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)
