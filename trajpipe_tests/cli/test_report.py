@@ -89,6 +89,54 @@ def test_a_report_is_replaced_and_other_files_are_not(
     assert target.read_text("utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize("option", ["-o", "--rrd"])
+@pytest.mark.parametrize("reached", ["itself", "soft link", "hard link", "another recording", "misnamed"])
+def test_data_are_never_replaced_even_by_force(
+    invoke: Command, recording: Path, tmp_path: Path, option: str, reached: str
+) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed (trajpipe[viz])")
+    suffix = ".html" if option == "-o" else ".rrd"
+    target = tmp_path / f"target{suffix}"
+    if reached == "itself":
+        target = recording
+    elif reached == "soft link":
+        target.symlink_to(recording)
+    elif reached == "hard link":
+        target.hardlink_to(recording)
+    else:
+        target = tmp_path / ("other.hdf5" if reached == "another recording" else f"other{suffix}")
+        target.write_bytes(recording.read_bytes())
+    before = target.read_bytes()
+    page = () if option == "-o" else ("-o", tmp_path / "page.html")
+    ran = invoke("report", recording, *page, option, target, "--force", "--no-checks")
+    assert ran.code == 2
+    assert "one of the files that the report is about" in ran.err or "is no re" in ran.err
+    assert "--force" not in ran.err
+    assert target.read_bytes() == before == recording.read_bytes()
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_file_inside_the_folder_that_is_reported_on_is_not_replaced(
+    invoke: Command, recording: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lift"
+    asked = ("--to", "lerobot-v2.1", "--fps", "20", "--task", "Lift.", "--codec", "png")
+    assert invoke("convert", recording, folder, *asked).code == 0
+    for inside in (folder / "meta" / "info.json", next(folder.rglob("*.parquet"))):
+        before = inside.read_bytes()
+        ran = invoke("report", folder, "-o", inside, "--force", "--no-checks")
+        assert ran.code == 2
+        assert "one of the files that the report is about" in ran.err
+        assert inside.read_bytes() == before
+
+
+def test_page_and_rerun_recording_are_two_files(invoke: Command, recording: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rerun", reason="rerun-sdk is not installed (trajpipe[viz])")
+    ran = invoke("report", recording, "-o", tmp_path / "a", "--rrd", tmp_path / "a")
+    assert ran.code == 2
+    assert "are one file" in ran.err
+
+
 def test_a_recording_for_rerun_beside_it(invoke: Command, recording: Path, tmp_path: Path) -> None:
     pytest.importorskip("rerun", reason="rerun-sdk is not installed (trajpipe[viz])")
     target = tmp_path / "a.rrd"

@@ -19,7 +19,7 @@ from trajpipe.cli.verbs.options import (
     quaternion_site,
 )
 from trajpipe.core.conventions import Conventions
-from trajpipe.core.errors import InputError, OutputExistsError, UsageError
+from trajpipe.core.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from trajpipe.pipeline.report_options import ReportOptions
@@ -31,7 +31,6 @@ EXAMPLES: Final = {
     "  trajpipe report train.h5 --episodes 0:50 --open  some episodes; opened in the browser"
 }
 _MIB: Final = 1 << 20
-_MARK: Final = b'<meta name="generator" content="trajpipe '
 
 
 def report(  # noqa: PLR0913  (one parameter per option of the command)
@@ -90,12 +89,16 @@ def _write(
     """Write the page, and the recording for Rerun when one is wanted; print what was made."""
     from trajpipe.pipeline.report import write_report
     from trajpipe.pipeline.report_rerun import FIRST, write_rerun
-    from trajpipe.report.rerun_recording import MAGIC, rerun_sdk
+    from trajpipe.pipeline.report_target import PAGE, RERUN, require_replaceable
+    from trajpipe.report.rerun_recording import rerun_sdk
 
-    _require_replaceable(target, _MARK, terminal)
+    about = [one.path for one in subject.outputs if one.path.exists()]
+    require_replaceable(target, PAGE, about, force=terminal.force)
     if rrd is not None:
         rerun_sdk()
-        _require_replaceable(rrd, MAGIC, terminal)
+        require_replaceable(rrd, RERUN, about, force=terminal.force)
+        if rrd.resolve() == target.resolve():
+            raise UsageError("the page and the recording for Rerun are one file", got=rrd)
     in_rerun = None
     with terminal.progress() as progress:
         made = write_report(subject, target, options, progress=progress)
@@ -147,19 +150,3 @@ def _file_name(title: str) -> str:
     from trajpipe.core.order import slug
 
     return slug(title)
-
-
-def _require_replaceable(target: Path, mark: bytes, terminal: Terminal) -> None:
-    """A file is replaced when it is of its own kind, which has `mark` near its begin; others by `--force`.
-
-    Raises:
-        OutputExistsError: something else is there.
-    """
-    if target.is_dir():
-        raise OutputExistsError("the output is a folder", place=target, hint="Name a file.")
-    if target.exists() and not terminal.force:
-        with target.open("rb") as handle:
-            ours = mark in handle.read(2048)
-        if not ours:
-            hint = "Name another file, or replace it with --force."
-            raise OutputExistsError("the output exists and is no report", place=target, hint=hint)
