@@ -168,7 +168,8 @@ def row_terms(folder: LeRobotFolder, demo: h5py.Group, context: Mapping[str, Any
     if "action" in folder.features:
         out["action"] = [str(context.get("action", names.DATASET_ACTIONS))]
     if _STATE in folder.features:
-        terms = context.get("state") or _modality_terms(folder) or _named_terms(folder, demo)
+        terms = context.get("state") or _modality_terms(folder)
+        terms = terms or _named_terms(folder, demo, context.get("names") or {})
         if terms:
             out[_STATE] = [f"{names.GROUP_OBS}/{term}" for term in terms]
     extras = context.get("extras")
@@ -184,8 +185,12 @@ def _modality_terms(folder: LeRobotFolder) -> list[str]:
     return sorted(parts, key=lambda name: int(parts[name].get("start", 0)))
 
 
-def _named_terms(folder: LeRobotFolder, demo: h5py.Group) -> list[str]:
-    """Terms whose `<term>` or `<term>_<i>` names make up the feature's names from left to right."""
+def _named_terms(folder: LeRobotFolder, demo: h5py.Group, declared: Mapping[str, Any]) -> list[str]:
+    """Terms whose names make up the feature's from left to right, each term once; [] when none do.
+
+    A term's names are the declared ones, else `<term>` or `<term>_<i>`. Of several readings the first in
+    natural order of the terms is taken, which is the exporter's own order.
+    """
     wanted = folder.features[_STATE].get("names")
     obs = demo.get(names.GROUP_OBS)
     if not isinstance(wanted, list) or not isinstance(obs, h5py.Group):
@@ -194,16 +199,26 @@ def _named_terms(folder: LeRobotFolder, demo: h5py.Group) -> list[str]:
     for term in natural_sorted(obs):
         if isinstance(obs[term], h5py.Dataset) and obs[term].ndim <= 2:
             width = 1 if obs[term].ndim == 1 else int(obs[term].shape[1])
-            labels[term] = [term] if width == 1 else [f"{term}_{i}" for i in range(width)]
-    terms: list[str] = []
-    rest = list(wanted)
-    while rest:
-        fits = [t for t, label in labels.items() if rest[: len(label)] == label]
-        if not fits:
-            return []
-        terms.append(max(fits, key=lambda t: len(labels[t])))
-        rest = rest[len(labels[terms[-1]]) :]
-    return terms
+            own = [term] if width == 1 else [f"{term}_{i}" for i in range(width)]
+            labels[term] = [str(n) for n in declared.get(term) or own]
+    return tiling(wanted, labels)
+
+
+def tiling(wanted: list[Any], labels: Mapping[str, list[str]]) -> list[str]:
+    """The first terms whose labels, one after another, are all that is wanted."""
+    open_ends: list[list[str]] = [[]]
+    while open_ends:
+        taken = open_ends.pop()
+        start = sum(len(labels[t]) for t in taken)
+        if start == len(wanted):
+            return taken
+        fits = [
+            t
+            for t, label in labels.items()
+            if t not in taken and label and wanted[start:][: len(label)] == label
+        ]
+        open_ends += [[*taken, term] for term in reversed(fits)]
+    return []
 
 
 def _compare_column(

@@ -120,6 +120,7 @@ class ExportOptions:
             "state": self.state,
             "action": self.action,
             "extras": dict(self.extras),
+            "names": {term: list(given) for term, given in self.names.items()},
             "successful_only": self.successful_only,
         }
 

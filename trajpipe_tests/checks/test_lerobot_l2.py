@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from trajpipe.checks import CheckResult, run_checks
-from trajpipe.checks.lerobot_l2 import psnr
+from trajpipe.checks.lerobot_l2 import psnr, tiling
 from trajpipe.core.episode import Episode
 from trajpipe.core.findings import Place, Severity
 from trajpipe.demos.reader import DemosFile
@@ -197,6 +197,35 @@ def test_terms_that_cannot_be_told(tmp_path: Path) -> None:
     made = chain(tmp_path, names={"joint_pos": tuple("abcdefghi")}, version="v3.0")
     assert "cannot be told from its names" in made.finding().message
     assert made.result(state=("gripper", "joint_pos")).passed
+
+
+JOINTS = tuple("abcdefghi")
+
+
+@pytest.mark.parametrize("version", ["v2.0", "v2.1", "v3.0"])
+def test_declared_names_tell_the_terms(tmp_path: Path, version: str) -> None:
+    options = scenes.options(names={"joint_pos": JOINTS}, version=version)
+    made = chain(tmp_path, names={"joint_pos": JOINTS}, version=version)
+    found = made.result(**options.check_context())
+    assert (found.passed, str(found.counted)) == (True, "checked 63 of 63 rows")
+    with h5py.File(made.l2[0], "r+") as file:
+        file["data/demo_0/obs/joint_pos"][4, 2] += 1
+    said = made.finding(**options.check_context())
+    assert (said.place.column, said.place.row) == ("observation.state", 4)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "labels", "terms"),
+    [
+        ("xyxy", {"pos": ["x", "y"], "vel": ["x", "y"]}, ["pos", "vel"]),
+        ("xyz", {"pair": ["x", "y"], "three": ["x", "y", "z"]}, ["three"]),
+        ("abc", {"a": ["a"], "ab": ["a", "b"], "bc": ["b", "c"]}, ["a", "bc"]),
+        ("abc", {"a": ["a"], "none": [], "c": ["c"]}, []),
+    ],
+    ids=["each term once", "a longer term", "the first that fits may be wrong", "none"],
+)
+def test_terms_by_their_labels(wanted: str, labels: dict[str, list[str]], terms: list[str]) -> None:
+    assert tiling(list(wanted), labels) == terms
 
 
 def test_without_l2_the_rules_are_skipped_and_say_so(good: Chain) -> None:

@@ -129,6 +129,39 @@ def test_names_of_dimensions_and_the_robot_survive(tmp_path: Path) -> None:
     assert (info["robot_type"], info["features"]["observation.state"]["names"]) == ("panda", ["x", "y", "z"])
 
 
+TARGETS = ("lerobot-v2.0", "lerobot-v2.1", "lerobot-v3.0", "gr00t-v2.1")
+
+
+@pytest.mark.parametrize("to", TARGETS)
+@pytest.mark.parametrize(
+    "given",
+    [["kElbow", "kWrist", "kHand"], [["kElbow", "kWrist", "kHand"]], {"motors": ["m_0", "m_1", "m_2"]}, None],
+    ids=["list", "nested list", "object", "none"],
+)
+def test_any_form_of_names_goes_to_every_version(tmp_path: Path, to: str, given: Any) -> None:
+    root = Folder().write(tmp_path / "set")
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"]["observation.state"]["names"] = given
+    (root / "meta/info.json").write_text(json.dumps(info))
+    results = convert([root], tmp_path / "out", to, ConvertOptions())
+    assert all(r.ok for r in results), [str(f) for r in results for f in r.checks.findings()]
+    (compared,) = [c for c in results[-1].checks.results if c.code == "lerobot-equals-l2"]
+    assert str(compared.counted) == "checked 16 of 16 rows"
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "name",
+    ["v2.1_g1_bottle_2ep", "v3.0_g1_bottle_2ep", "v2.1_screwdriver_panel_ls_080225_4_e5", "v3.0_pusht"],
+)
+def test_a_real_set_becomes_v30(shared_data: Path, tmp_path: Path, name: str) -> None:
+    results = convert([shared_data / "lerobot" / name], tmp_path / "out", "lerobot-v3.0")
+    assert all(r.ok for r in results), [str(f) for r in results for f in r.checks.findings()]
+    (compared,) = [c for c in results[-1].checks.results if c.code == "lerobot-equals-l2"]
+    assert compared.counted is not None
+    assert compared.counted.checked == compared.counted.total > 400
+
+
 def test_sets_that_name_their_dimensions_differently_get_none_of_them(tmp_path: Path) -> None:
     folders = [Folder(videos=False).write(tmp_path / f"raw/{n}") for n in ("one", "two")]
     info = json.loads((folders[1] / "meta/info.json").read_text())
