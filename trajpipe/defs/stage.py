@@ -18,7 +18,7 @@ from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.defs.checks import BUILDS, NOTICED, check_name, check_specs, results_of_report, results_of_stage
 from trajpipe.defs.metadata import failure_metadata, stage_metadata
-from trajpipe.defs.open_databases import databases_of_run, kept_open
+from trajpipe.defs.open_databases import events_kept_open
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.pictures import earlier_pictures
 from trajpipe.defs.resources import ProjectResource
@@ -105,7 +105,7 @@ def stage_asset(definition: StageDefinition) -> dg.AssetsDefinition:
     def stage_op(context: dg.AssetExecutionContext, config: StageConfig, project: ProjectResource) -> Events:
         key = context.partition_key if definition.partitions is not None else ""
         selected = {check.name for check in context.selected_asset_check_keys}
-        with kept_open(databases_of_run(context.instance, context.run.run_id)):
+        with events_kept_open(context.instance):
             try:
                 opened = project.open()
                 if definition.key not in context.selected_asset_keys:
