@@ -24,6 +24,7 @@ _BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     "demos": ("trajpipe.checks.demos", "trajpipe.checks.demos_motion", "trajpipe.checks.stamp"),
     "store": (
         "trajpipe.checks.store",
+        "trajpipe.checks.store_rate",
         "trajpipe.checks.store_lerobot",
         "trajpipe.checks.store_libero",
         "trajpipe.checks.store_libero_physics",

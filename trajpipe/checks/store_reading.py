@@ -54,6 +54,7 @@ class ManifestText:
         columns: (name, dtype, trailing shape) in order.
         tasks: Index → text, bytes.
         order: Keys in the order of their lines.
+        extra: Further keys → text; the first of a key that is given twice.
         wrong: Lines that break the grammar.
     """
 
@@ -61,6 +62,7 @@ class ManifestText:
     columns: list[tuple[str, str, tuple[int, ...]]] = field(default_factory=list)
     tasks: dict[int, bytes] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
+    extra: dict[str, bytes] = field(default_factory=dict)
     wrong: list[Line] = field(default_factory=list)
 
     def number(self, key: str) -> int | None:
@@ -105,6 +107,8 @@ def _take(out: ManifestText, key: str, value: bytes) -> str | None:
         if key in out.values:
             return "a key is given once"
         out.values[key] = value
+    else:
+        out.extra.setdefault(key, value)
     return None
 
 

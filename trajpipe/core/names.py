@@ -89,6 +89,7 @@ COLUMN_BODY_VEL: Final = "body_vel"
 COLUMN_BODY_ANG_VEL: Final = "body_ang_vel"
 COLUMN_BODY_QUAT: Final = "body_quat"
 COLUMN_MOTION_ID: Final = "motion_id"
+TASK_NUMBERS: Final = (COLUMN_TASK_INDEX, COLUMN_MOTION_ID)
 SIDE_DEFAULT_DOF_POS: Final = "default_dof_pos"
 SIDE_ENV_DT: Final = "env_dt"
 SIDE_MOTION_KEY: Final = "motion_key"

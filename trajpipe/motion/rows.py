@@ -19,7 +19,8 @@ from trajpipe.motion.resample import Resampling, resampling
 from trajpipe.motion.rotations import normalised, rotate, signed_by_largest
 from trajpipe.motion.skeleton import Skeleton
 
-STEP: Final = 0.02
+RATE: Final = 50
+STEP: Final = 1 / RATE
 MIN_FRAMES: Final = 3
 _F4: Final = np.dtype(np.float32)
 

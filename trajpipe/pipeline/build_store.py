@@ -186,13 +186,14 @@ def _append_file(
 
 
 def _manifest_facts(layout: StoreLayout, rates: set[Fraction | None]) -> dict[str, str]:
-    """Manifest keys of our own: camera names, and the rate that all L2 files agree on."""
+    """Manifest keys of our own: camera names, and the layout's rate, else the one of all L2 files."""
     facts = {}
     if layout.cameras:
         cameras = [camera.removeprefix(f"{names.GROUP_OBS}/") for camera in layout.cameras]
         facts[names.MANIFEST_CAMERAS] = ",".join(cameras)
+    rates = rates if layout.rate is None else {layout.rate}
     if len(rates) == 1 and None not in rates:
-        facts[names.MANIFEST_FPS] = str(rates.pop())
+        facts[names.MANIFEST_FPS] = str(next(iter(rates)))
     return facts
 
 

@@ -24,6 +24,7 @@ from trajpipe.hdf5.files import open_hdf5
 from trajpipe.pipeline.results import Job, Made, StageResult, failed_plainly, perform
 from trajpipe.store import TrajectoryStore
 from trajpipe.store.episodes import episodes_of
+from trajpipe.store.rate import own_rate
 
 
 def is_store(path: Path) -> bool:
@@ -38,22 +39,20 @@ def is_store(path: Path) -> bool:
 
 
 def rate_of_store(store: TrajectoryStore, declared: Fraction | None) -> Fraction:
-    """The declared rate, else the one in the store's manifest.
+    """The declared rate, else the store's own.
 
     Raises:
         InputError: neither is there.
     """
-    if declared is not None:
-        return declared
-    said = store.extra.get(names.MANIFEST_FPS, "")
-    if not said:
+    rate = declared or own_rate(store)
+    if rate is None:
         raise InputError(
             "the export needs a frame rate, and the store does not say one",
             place=store.path.name,
             hint="Pass --fps.",
             code="fps-unknown",
         )
-    return Fraction(said)
+    return rate
 
 
 def export_store(

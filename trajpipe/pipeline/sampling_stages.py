@@ -25,6 +25,7 @@ from trajpipe.sources.lerobot_folder import LeRobotMeta, read_meta
 from trajpipe.sources.lerobot_index import index_rows
 from trajpipe.sources.lerobot_parquet import RowReader
 from trajpipe.store import TrajectoryStore
+from trajpipe.store.rate import own_rate
 
 _L2_GROUPS: Final = (f"{names.GROUP_OBS}/", "states", "rewards")
 _BOOKKEEPING: Final = (
@@ -101,7 +102,8 @@ class _Store:
     def __init__(self, store: TrajectoryStore) -> None:
         self._store = store
         self.lengths = np.asarray(store.ep_len, np.int64)
-        self.fps = _store_fps(store)
+        rate = own_rate(store)
+        self.fps = None if rate is None else float(rate)
 
     def label(self, episode: int) -> str:
         return f"episode {episode}"
@@ -142,20 +144,6 @@ class _Store:
 
             label = known[camera] if len(known) == shape[1] else f"{name} {camera}"
             yield label, FunctionColumn(np.dtype(np.uint8), turned, one)
-
-
-def _store_fps(store: TrajectoryStore) -> float | None:
-    said = store.extra.get(names.MANIFEST_FPS, "")
-    if said:
-        try:
-            top, _, bottom = said.partition("/")
-            return float(top) / float(bottom or 1)
-        except (ValueError, ZeroDivisionError):
-            return None
-    if names.SIDE_ENV_DT in store.side_tables:
-        step = float(np.ravel(store.side_table(names.SIDE_ENV_DT))[0])
-        return 1 / step if step > 0 else None
-    return None
 
 
 class _LeRobot:

@@ -34,6 +34,7 @@ class GenericLayout:
 
     tasks: Sequence[str] = ()
     cap_attribute = names.ATTR_TASK
+    rate = None
 
     def __init__(self, plan: StorePlan) -> None:
         """Look at the first L2 file.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from trajpipe.core.findings import Place
 from trajpipe.demos.reader import DemosFile
 from trajpipe.motion.g1 import HEAD_HEIGHT, TORSO, default_joint_pos, g1
 from trajpipe.motion.observations import PRIVILEGED_WIDTH, STATE_WIDTH
-from trajpipe.motion.rows import STEP, Clip, VirtualBody, motion_rows
+from trajpipe.motion.rows import RATE, STEP, Clip, VirtualBody, motion_rows
 from trajpipe.motion.skeleton import Skeleton
 from trajpipe.motion.skeleton_mjcf import skeleton_of_file
 from trajpipe.pipeline.store_plan import LafanOptions, StorePlan
@@ -48,10 +49,12 @@ class LafanLayout:
         env_id: The plan's, else `unitree_g1_lafan1_50hz`.
         tasks: Empty: a clip's name becomes a task when its episode comes.
         cap_attribute: Demo attribute that a cap per task counts by.
+        rate: 50 rows per second, whatever the clips' own rates.
     """
 
     tasks: Sequence[str] = ()
     cap_attribute: str = names.ATTR_TASK
+    rate: Fraction | None = Fraction(RATE)
 
     def __init__(self, plan: StorePlan, options: LafanOptions) -> None:
         """Read the model, and each L2 file's joint names and rate; no rows are read.

@@ -6,6 +6,7 @@ What is not here: a layout's columns, see `store_generic.py` and `store_libero.p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 from trajpipe.core.episode import Episode
@@ -26,6 +27,10 @@ class StoreLayout(Protocol):
     @property
     def cap_attribute(self) -> str:
         """The L2 attribute whose values a cap of demos per task counts: `task` or `source_file`."""
+
+    @property
+    def rate(self) -> Fraction | None:
+        """Rows per second of a layout that makes rows at its own rate; None where rows are L2's."""
 
     def specs(self) -> Sequence[ColumnSpec]:
         """The columns, in order."""

@@ -75,6 +75,7 @@ class LeRobotLayout:
 
     tasks: Sequence[str] = ()
     cap_attribute = names.ATTR_TASK
+    rate = None
 
     def __init__(self, plan: StorePlan, options: LeRobotOptions) -> None:
         """Look at the first L2 file, and whether all rows have room on the disk.

@@ -76,6 +76,7 @@ class LiberoLayout:
 
     # two tasks of libero_90 may share an instruction; a recording is one task
     cap_attribute = names.ATTR_SOURCE_FILE
+    rate = None
 
     def __init__(self, plan: StorePlan, options: LiberoOptions) -> None:
         """Read tasks, models and image size of all L2 files; no rows are read.

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from trajpipe.core import names, provenance
 from trajpipe.core.episode import Column, is_image
+from trajpipe.motion.rows import RATE
 
 _OBS: Final = names.GROUP_OBS + "/"
 
@@ -63,8 +64,8 @@ class LafanOptions:
     model: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for the recipe; the model by its hash."""
-        return {"model": None if self.model is None else provenance.sha256_file(self.model)}
+        """Plain values for the recipe; the model by its hash, and rows per second."""
+        return {"model": None if self.model is None else provenance.sha256_file(self.model), "rate": RATE}
 
 
 @dataclass(frozen=True, slots=True)

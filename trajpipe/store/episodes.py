@@ -18,6 +18,7 @@ from trajpipe.core.episode import Column, Episode, FunctionColumn, mapped
 from trajpipe.core.errors import SchemaError
 from trajpipe.store.columns import ColumnSpec
 from trajpipe.store.reader import TrajectoryStore
+from trajpipe.store.views import task_column
 
 EXTRA_CAMERAS: Final = "cameras"
 _CHANNELS: Final = (1, 3, 4)
@@ -38,7 +39,15 @@ def episodes_of(store: TrajectoryStore) -> Iterator[Episode]:
     """
     if names.COLUMN_ACTION not in store.columns:
         known = ", ".join(store.columns)
-        raise SchemaError("episodes need an action column", place=store.path, got=known, expected="action")
+        raise SchemaError(
+            "episodes need an action column",
+            place=store.path,
+            got=known,
+            expected="action",
+            hint="Convert the recordings or the L2 files: in L2 a motion's actions are its next angles."
+            if names.COLUMN_MOTION_ID in store.columns
+            else None,
+        )
     facts = _Facts.of(store)
     for number in range(store.n_episodes):
         start, stop = store.episodes.rows_of(number)
@@ -184,7 +193,8 @@ class _Facts:
         return found if found.strip("0") else ""
 
     def task(self, store: TrajectoryStore, row: int) -> str | None:
-        if names.COLUMN_TASK_INDEX not in store.columns or not store.tasks:
+        column = task_column(store)
+        if column is None:
             return None
-        index = int(store.read_range(names.COLUMN_TASK_INDEX, row, row + 1).ravel()[0])
+        index = int(store.read_range(column, row, row + 1).ravel()[0])
         return store.task_text(index) or None

@@ -29,7 +29,8 @@ _CODE_TABLES: Final = {
 def episode_columns(store: TrajectoryStore) -> dict[str, NDArray[Any] | list[Any]]:
     """The episodes table by column: `episode`, `start`, `length`, and what the side tables say.
 
-    `success` is True, False or None (unknown); `task` the text of the first row's `task_index`.
+    `success` is True, False or None (unknown); `task` the text of the first row's `task_index`, of a motion
+    store its `motion_id`.
     """
     out: dict[str, NDArray[Any] | list[Any]] = {
         "episode": np.arange(store.n_episodes, dtype=np.int64),
@@ -49,10 +50,20 @@ def episode_columns(store: TrajectoryStore) -> dict[str, NDArray[Any] | list[Any
             out[name] = list(store.texts(table))
     if names.SIDE_EP_CONTENT in have:
         out["content_sha256"] = [bytes(row).hex() for row in store.side_table(names.SIDE_EP_CONTENT)]
-    if store.tasks and names.COLUMN_TASK_INDEX in store.columns and store.n_rows:
-        index = store.load_column(names.COLUMN_TASK_INDEX, copy=False).reshape(store.n_rows, -1)
+    numbers = task_column(store)
+    if numbers is not None and store.n_rows:
+        index = store.load_column(numbers, copy=False).reshape(store.n_rows, -1)
         out["task"] = [store.task_text(int(i)) for i in index[store.ep_offset, 0]]
     return out
+
+
+def task_column(store: TrajectoryStore) -> str | None:
+    """The column whose rows number the store's tasks; None without one, or without tasks.
+
+    A motion store has no `task_index`: its tasks are the clips, which `motion_id` numbers.
+    """
+    found = (name for name in names.TASK_NUMBERS if name in store.columns)
+    return next(found, None) if store.tasks else None
 
 
 def low_dimensional(store: TrajectoryStore, columns: Sequence[str] | None) -> list[str]:

@@ -107,6 +107,7 @@ def test_a_good_store_passes_every_check(path: Path) -> None:
         "store-tasks": "checked 16 of 16 rows",
         "store-flags": "checked 32 of 32 rows of flag columns",
         "store-finite": "checked 32 of 32 rows of float columns",
+        "store-rate": "None",
         "store-stamp": "None",
     }
     (cross,) = [r for r in report.results if r.code == "store-cross-read"]

@@ -15,10 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajpipe import TrajectoryStore
+from trajpipe.cli.inspection.reading import inspect_path
+from trajpipe.core import provenance
 from trajpipe.core.findings import Severity
+from trajpipe.core.names import Stage
 from trajpipe.demos.reader import DemosFile
 from trajpipe.pipeline.convert import ConvertOptions, convert
 from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.report import write_report
+from trajpipe.pipeline.report_subject import subject_of_path
 from trajpipe.pipeline.results import StageResult
 from trajpipe.pipeline.run import run
 from trajpipe.testing.lafan import JOINTS, library_entry, motion_clip, write_csv, write_npz, write_pickle
@@ -50,6 +55,8 @@ def test_a_csv_becomes_a_store(clip: Path, tmp_path: Path) -> None:
         assert {name: spec.shape for name, spec in store.columns.items()} == COLUMNS
         assert store.env_id == "unitree_g1_lafan1_50hz"
         assert list(store.tasks) == ["walk1_subject1"]
+        assert store.extra["fps"] == "50", "rows are 0.02 s apart, whatever the clip's own rate"
+        assert store.episodes_to_pandas()["task"].tolist() == ["walk1_subject1"]
     with h5py.File(result.path) as file:
         assert file["motion_key"][()].tolist() == [b"walk1_subject1"]
         assert file["env_dt"][()].tolist() == [0.02]
@@ -58,7 +65,7 @@ def test_a_csv_becomes_a_store(clip: Path, tmp_path: Path) -> None:
         assert file["motion_id"].shape == (39,)
         assert file["source_tags"][()].tolist() == [b"mocap"]
     ran = {r.code for r in result.checks.results}
-    assert {"lafan-kinematics", "lafan-velocities", "lafan-observations", "lafan-clips"} <= ran
+    assert {"lafan-kinematics", "lafan-velocities", "lafan-observations", "lafan-clips", "store-rate"} <= ran
     # Rows are resampled: nothing compares them with L2's one by one.
     assert "store-equals-l2" in result.checks.skipped
 
@@ -227,3 +234,34 @@ def test_a_merged_l2_file_is_still_one_of_motions(clip: Path, tmp_path: Path) ->
     store = _convert([merged.path], tmp_path / "all.h5", "store")
     assert store.facts["columns"] == 9
     assert store.facts["episodes"] == 2
+
+
+def test_every_view_of_a_motion_store_says_fifty_rows_a_second_and_its_clips(
+    clip: Path, tmp_path: Path
+) -> None:
+    store = _convert([clip], tmp_path / "walk.h5", "store").path
+    found = inspect_path(store)
+    assert found.facts["fps"] == "50"
+    assert found.episodes is not None
+    assert dict(found.episodes.tasks) == {"walk1_subject1": 1}
+    page = write_report(subject_of_path(store, Stage.STORE), tmp_path / "walk.html").path.read_text("utf-8")
+    assert "at 50 Hz 0.78 s" in page
+    assert '"walk1_subject1"' in page
+
+
+def test_a_motion_store_alone_has_no_actions_to_export_and_says_where_they_are(
+    clip: Path, tmp_path: Path
+) -> None:
+    store = _convert([clip], tmp_path / "walk.h5", "store").path
+    (result,) = convert([store], tmp_path / "out", "lerobot-v2.1", ConvertOptions())
+    assert not result.ok
+    assert "in L2 a motion's actions are its next angles" in str(result.error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_rate_is_part_of_the_recipe(clip: Path, tmp_path: Path) -> None:
+    """Stores of before said the clips' rate; a recipe that says another is built again."""
+    store = _convert([clip], tmp_path / "walk.h5", "store").path
+    stamp = provenance.read_stamp(store)
+    assert stamp is not None
+    assert stamp["options"]["lafan"]["rate"] == 50

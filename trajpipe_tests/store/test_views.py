@@ -163,3 +163,12 @@ def test_a_store_that_cannot_be_exported(tmp_path: Path, spec: ColumnSpec, said:
     write(tmp_path / "x.h5", specs, {s.name: np.zeros((2, *s.shape), s.dtype) for s in specs}, (2,))
     with TrajectoryStore(tmp_path / "x.h5") as store, pytest.raises(SchemaError, match=said):
         list(episodes_of(store))
+
+
+def test_a_motion_stores_tasks_are_its_clips(tmp_path: Path) -> None:
+    specs = [ColumnSpec("action", "float32", 1), ColumnSpec("motion_id", "int32", ())]
+    rows = {"action": np.ones((4, 1), np.float32), "motion_id": np.array([0, 1, 1, 1], np.int32)}
+    write(tmp_path / "x.h5", specs, rows, (1, 3), tasks=("walk", "dance"))
+    with TrajectoryStore(tmp_path / "x.h5") as store:
+        assert store.episodes_to_pandas()["task"].tolist() == ["walk", "dance"]
+        assert [e.task for e in episodes_of(store)] == ["walk", "dance"]

@@ -71,7 +71,8 @@ def _read_manifest(datasets: dict[str, h5py.Dataset], found: Inspection) -> froz
 
 def _count_tasks(datasets: dict[str, h5py.Dataset], tasks: tuple[str, ...], episodes: Episodes) -> None:
     """How many episodes begin with each task."""
-    index, offsets = datasets.get(names.COLUMN_TASK_INDEX), datasets.get(names.STORE_EP_OFFSET)
+    index = next((datasets[n] for n in names.TASK_NUMBERS if n in datasets), None)
+    offsets = datasets.get(names.STORE_EP_OFFSET)
     for text in tasks:
         episodes.tasks[text] += 0
     if index is None or offsets is None:
