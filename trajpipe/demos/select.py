@@ -23,6 +23,17 @@ from trajpipe.core.order import natural_key, natural_sorted
 from trajpipe.demos.quality import NO_LIMITS, QualityLimits, beyond
 
 _LISTED: Final = 20
+# Reasons that a setting of the user decides; every other is a fault of the recording.
+_FILTERS: Final = frozenset(
+    (
+        Reason.TOO_SHORT,
+        Reason.TOO_LONG,
+        Reason.NOT_SUCCESSFUL,
+        Reason.UNKNOWN_SUCCESS,
+        Reason.NO_OPS,
+        Reason.SATURATED,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +130,11 @@ def too_few_kept(
         return None
     reasons = ", ".join(f"{n} {r}" for r, n in sorted(Counter(r.reason for r in rejected).items()))
     return InputError(
-        "the filters leave less than the declared share of a recording",
+        "less than the declared share of a recording is left",
         place=Place(file=recording),
         got=f"{kept} of {read} demos ({reasons})",
         expected=f"at least {filters.min_kept:.0%}",
-        hint="Loosen the filters, or lower `filter: min_kept`.",
+        hint=f"{_remedy(rejected)} Or lower `filter: min_kept`.",
         code="too-few-kept",
     )
 
@@ -151,9 +162,20 @@ def nothing_kept(recording: str, rejected: Sequence[Rejection]) -> InputError:
         f"no demo of {len(listed)} is left",
         place=place,
         got="; ".join(reasons),
-        hint="Change the filters of this dataset or exclude the recording.",
+        hint=_remedy(rejected),
         code="nothing-kept",
     )
+
+
+def _remedy(rejected: Sequence[Rejection]) -> str:
+    """What to do about rejections: loosen filters where they are the cause, else mend the recording."""
+    reasons = {r.reason for r in rejected}
+    if reasons <= {Reason.EXCLUDED}:
+        return "All were excluded by hand: take the exclusion back, or leave the recording out."
+    filtered = reasons & _FILTERS
+    if not filtered:
+        return "No filter is involved: mend what is listed and record again, or leave the recording out."
+    return f"Loosen the filters ({', '.join(sorted(filtered))}), or leave the recording out."
 
 
 def _rejected(episode: Episode, reason: Reason, detail: str) -> Rejection:

@@ -17,6 +17,7 @@ from trajpipe.core.episode import Episode
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.ledger import Rejection
 from trajpipe.core.names import Reason, Stage
+from trajpipe.demos.layouts import Layout, layout_of, outvoted
 from trajpipe.demos.select import not_finite
 from trajpipe.sources.base import ReadOptions, detect, source
 
@@ -53,12 +54,18 @@ def read(path: Path, kind: str | None, conventions: Conventions, options: dict[s
         asked = ReadOptions(conventions, report=reading.findings.add, options=options)
         described = reader.describe(path, asked)
         reading.findings.extend(described.findings)
+        found: dict[str, Layout] = {}
         for item in reader.episodes(path, asked):
             verdict = item if isinstance(item, Rejection) else _screened(item)
             if isinstance(verdict, Rejection):
                 reading.rejected.append(replace(verdict, recording=path.name))
             elif not isinstance(item, Rejection):
                 reading.episodes.append((item.name, item.length))
+                found[item.name] = layout_of(item)
+        other = outvoted(path.name, found)
+        reading.rejected += other
+        names = {one.episode for one in other}
+        reading.episodes = [one for one in reading.episodes if one[0] not in names]
     except TrajpipeError as error:
         reading.error = (error.code, str(error))
     return reading

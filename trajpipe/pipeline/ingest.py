@@ -23,7 +23,7 @@ from trajpipe.core.ledger import Ledger, Rejection, entry
 from trajpipe.core.names import Reason, Split, Stage, Tag
 from trajpipe.core.progress import Progress, silent
 from trajpipe.core.provenance import Recipe
-from trajpipe.demos import select
+from trajpipe.demos import layouts, select
 from trajpipe.demos.images import ImageLayout
 from trajpipe.demos.writer import DemosWriter
 from trajpipe.pipeline import stale_rows, transform
@@ -149,38 +149,40 @@ def check_context(plan: IngestPlan) -> dict[str, Any]:
 def write_demos(plan: IngestPlan, recipe: Recipe, temporary: Path, progress: Progress = silent) -> Made:
     """Write the L2 file of a plan at a temporary path.
 
-    An episode whose bytes turn out unreadable half-way is rejected, and the file is written anew without it.
+    An episode whose bytes turn out unreadable half-way is rejected, and so is one with other terms than more
+    than half of the episodes have; the file is then written anew without them.
 
     Raises:
         UnreadableError: the recording cannot be opened.
         InputError: it breaks a rule as a whole, or no episode is left (the reasons are listed).
     """
-    unreadable: dict[str, Rejection] = {}
+    unusable: dict[str, Rejection] = {}
     while True:
         temporary.unlink(missing_ok=True)
-        attempt = _Attempt(plan, recipe, unreadable, progress)
-        broken = attempt.write(temporary)
-        if broken is None:
+        attempt = _Attempt(plan, recipe, unusable, progress)
+        found = attempt.write(temporary)
+        if not found:
             return attempt.made()
-        unreadable[broken.episode] = broken
+        unusable |= {one.episode: one for one in found}
 
 
 class _Attempt:
     """One pass over a recording."""
 
     def __init__(
-        self, plan: IngestPlan, recipe: Recipe, unreadable: Mapping[str, Rejection], progress: Progress
+        self, plan: IngestPlan, recipe: Recipe, unusable: Mapping[str, Rejection], progress: Progress
     ) -> None:
-        self.plan, self.recipe, self.unreadable, self.progress = plan, recipe, unreadable, progress
+        self.plan, self.recipe, self.unusable, self.progress = plan, recipe, unusable, progress
         self.findings = Findings()
         self.rejected: list[Rejection] = []
         self.kept: list[tuple[str, Episode]] = []
+        self.layouts: dict[str, layouts.Layout] = {}
         self.rows = 0
         self.unseen_terms = set(plan.conventions.terms)
         self.last_rows: dict[str, NDArray[Any]] = {}
 
-    def write(self, temporary: Path) -> Rejection | None:
-        """Write all episodes; the rejection of one that broke half-way, which asks for another pass."""
+    def write(self, temporary: Path) -> list[Rejection]:
+        """Write all episodes; rejections that are known only now, which ask for another pass."""
         plan, reader = self.plan, source(self.plan.kind)
         options = ReadOptions(
             plan.conventions, self.recipe.inputs[plan.path.name], self.findings.add, dict(plan.options)
@@ -195,19 +197,23 @@ class _Attempt:
                 try:
                     new_name = writer.write(episode)
                 except UnreadableError as error:
-                    return self._rejection(episode.name, Reason.UNREADABLE, str(error))
+                    return [self._rejection(episode.name, Reason.UNREADABLE, str(error))]
+                self.layouts[episode.name] = layouts.layout_of(episode)
                 self.kept.append((new_name, replace(episode, columns={}, extras={}, attributes={})))
                 self.rows += episode.length
                 self.progress("demos", number, len(description.episodes))
             if writer is None:
                 raise select.nothing_kept(plan.path.name, self.rejected)
+            other = layouts.outvoted(plan.path.name, self.layouts)
+            if other:
+                return other
             self._note_unmatched(description)
             kept = len(self.kept)
             short = select.too_few_kept(plan.path.name, kept, self.rejected, plan.filters)
             if short is not None:
                 raise short
             writer.set_masks(self._masks(description))
-        return None
+        return []
 
     def made(self) -> Made:
         """What was written."""
@@ -247,8 +253,8 @@ class _Attempt:
         reason = plan.exclude.get(episode.name, plan.exclude.get(""))
         if reason is not None:
             return self._rejection(episode.name, Reason.EXCLUDED, reason)
-        if episode.name in self.unreadable:
-            return self.unreadable[episode.name]
+        if episode.name in self.unusable:
+            return self.unusable[episode.name]
         try:
             self.unseen_terms -= {p.removeprefix(f"{names.GROUP_OBS}/") for p in episode.columns}
             episode = transform.rename_terms(episode, plan.conventions.terms)

@@ -88,7 +88,7 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
             got="0 rows" if length == 0 else "no dataset of that name",
             code=names.Reason.NO_ACTIONS.value,
         )
-    _require_numeric_actions(recording, name)
+    _require_plain_actions(recording, name)
     out, found = DemoColumns(length), dict[str, Column]()
     for path, item in items_below(demo).items():
         if len(item.attrs):
@@ -109,15 +109,24 @@ def recorded_columns(reading: ColumnReading, name: str) -> DemoColumns:
     return _split_obs(reading, name, out)
 
 
-def _require_numeric_actions(recording: Recording, name: str) -> None:
-    dtype = recording.demo(name)[names.DATASET_ACTIONS].dtype
+def _require_plain_actions(recording: Recording, name: str) -> None:
+    actions = recording.demo(name)[names.DATASET_ACTIONS]
+    dtype, place = actions.dtype, recording.place(name, names.DATASET_ACTIONS)
     if dtype.kind not in "buif":
         raise SchemaError(
             "actions are numbers",
-            place=recording.place(name, names.DATASET_ACTIONS),
+            place=place,
             got="text" if h5py.check_string_dtype(dtype) is not None else f"dtype {dtype}",
             expected="a float, integer or bool dtype",
             hint="The file is intact: write its actions again with such a dtype.",
+            code=names.Reason.BAD_EPISODE.value,
+        )
+    if actions.ndim > 2 or 0 in actions.shape:
+        raise SchemaError(
+            "actions are one vector per row",
+            place=place,
+            got=f"shape {actions.shape}",
+            expected="(T, A)",
             code=names.Reason.BAD_EPISODE.value,
         )
 

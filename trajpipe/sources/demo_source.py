@@ -42,11 +42,13 @@ from trajpipe.sources.recording import (
     masks_of,
     numbering_gaps,
     open_recording,
+    stray_demos,
 )
 
 _DEMOS_SAMPLED: Final = 8
 # Of one demo: an hour at 50 Hz; more would only cost memory.
 _ROWS_COMPARED: Final = 180_000
+NOT_A_DEMO: Final = "not-a-demo"
 _REJECTED: Final = (names.Reason.NO_ACTIONS, names.Reason.RAGGED, names.Reason.BAD_EPISODE)
 
 
@@ -171,6 +173,7 @@ class DemoSource(Source):
             _check_quaternions(reading)
             for name in recording.demos:
                 yield self._episode_or_rejection(one, name)
+            yield from _stray(recording)
             for finding in (
                 *reading.quaternions.findings(),
                 *one.evidence.findings(recording, reading.alignment),
@@ -232,6 +235,13 @@ class DemoSource(Source):
             )
         except UnreadableError:
             return  # whoever reads the column for its values meets the broken bytes and names them
+
+
+def _stray(recording: Recording) -> Iterator[Rejection]:
+    """What looks like a demo and is not named like one is lost: it is counted, never passed over."""
+    for name, has in stray_demos(recording):
+        detail = f"{name} has {has} and is not named demo_<i>; rename the group to read it"
+        yield Rejection(recording.path.name, name, NOT_A_DEMO, detail)
 
 
 def _gap(recording: Recording, first_numbers: tuple[int, ...]) -> Finding | None:

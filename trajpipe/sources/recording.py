@@ -20,6 +20,7 @@ from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.order import natural_sorted
 from trajpipe.hdf5 import attributes
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import damage_named, open_hdf5
 
 OLD_LAYOUT: Final = "episodes"
@@ -186,6 +187,20 @@ def foreign_groups(recording: Recording) -> list[Finding]:
     return [recording.finding("not-a-demo", message, severity=Severity.WARN, got=", ".join(others[:_SHOWN]))]
 
 
+def stray_demos(recording: Recording) -> list[tuple[str, str]]:
+    """Groups of /data that look like demos and are not named `demo_<i>`: name, and what makes it look so."""
+    found = list[tuple[str, str]]()
+    for name in natural_sorted(set(recording.data) - set(recording.demos)):
+        group = recording.data.get(name)
+        if not isinstance(group, h5py.Group):
+            continue
+        if names.DATASET_ACTIONS in group:
+            found.append((name, names.DATASET_ACTIONS))
+        elif names.ATTR_NUM_SAMPLES in group.attrs:
+            found.append((name, f"@{names.ATTR_NUM_SAMPLES}"))
+    return found
+
+
 def masks_of(recording: Recording) -> tuple[dict[str, tuple[str, ...]], list[Finding]]:
     """Masks as recorded: name → demos in natural order, and findings about unknown demos in them.
 
@@ -199,6 +214,7 @@ def masks_of(recording: Recording) -> tuple[dict[str, tuple[str, ...]], list[Fin
     for name in natural_sorted(group):
         if not isinstance(group[name], h5py.Dataset):
             continue
+        require_written(group[name])
         members = {str(attributes.plain(v)) for v in np.ravel(group[name][()]).tolist()}
         unknown = natural_sorted(members - set(recording.demos))
         if unknown:

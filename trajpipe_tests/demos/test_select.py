@@ -94,9 +94,26 @@ def test_nothing_kept_lists_the_reasons_of_each_demo_in_natural_order() -> None:
     error = select.nothing_kept("r.hdf5", [ten, Rejection("r.hdf5", "demo_2", "nan-action")])
     assert str(error) == (
         "r.hdf5: no demo of 2 is left; got demo_2: nan-action; demo_10: too-short (3 rows). "
-        "Change the filters of this dataset or exclude the recording."
+        "Loosen the filters (too-short), or leave the recording out."
     )
     assert error.code == "nothing-kept"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "hint"),
+    [
+        (["ragged", "unreadable"], "No filter is involved: mend what is listed"),
+        (["excluded"], "All were excluded by hand"),
+        (["saturated", "not-successful", "ragged"], "Loosen the filters (not-successful, saturated)"),
+    ],
+)
+def test_the_hint_names_filters_only_where_one_is_involved(reasons: list[str], hint: str) -> None:
+    rejected = [Rejection("r.hdf5", f"demo_{i}", reason) for i, reason in enumerate(reasons)]
+    assert str(select.nothing_kept("r.hdf5", rejected).hint).startswith(hint)
+    few = select.too_few_kept("r.hdf5", 1, rejected, Filters(min_kept=1.0))
+    assert few is not None
+    assert str(few.hint).startswith(hint)
+    assert str(few.hint).endswith("Or lower `filter: min_kept`.")
 
 
 def test_nothing_kept_of_many_is_capped_and_counted() -> None:

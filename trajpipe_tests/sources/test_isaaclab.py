@@ -19,6 +19,7 @@ from trajpipe.core.conventions import Conventions
 from trajpipe.core.episode import blocks
 from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Severity
+from trajpipe.core.order import natural_sorted
 from trajpipe.sources.base import ReadOptions, source
 from trajpipe.testing import write_recording
 from trajpipe_tests.sources.builders import Demo, isaac_demo, isaac_file, random, read
@@ -313,6 +314,26 @@ def test_what_is_no_demo_is_named(tmp_path: Path) -> None:
     found = read(path)
     assert found.finding("not-a-demo").got == "demo_two, notes"
     assert len(found.episodes) == 2
+    (lost,) = found.rejections
+    assert (lost.episode, lost.reason) == ("demo_two", "not-a-demo")
+    assert "rename the group" in lost.detail
+
+
+@pytest.mark.parametrize("kind", ["isaaclab", "robomimic", "robosuite", "libero"])
+def test_a_demo_of_another_name_is_counted_as_rejected_by_every_source(tmp_path: Path, kind: str) -> None:
+    path = write_recording(kind, tmp_path / "x_demo.hdf5", episodes=3, rows=(4, 4), image_size=16)
+    with h5py.File(path, "a") as handle:
+        last = natural_sorted(handle["data"])[-1]
+        handle["data"].move(last, "episode_7")
+        handle["data"].create_group("begun").attrs["num_samples"] = 3
+        handle["data"].create_group("notes")
+    found = read(path)
+    assert len(found.episodes) == 2
+    assert [(r.episode, r.reason) for r in found.rejections] == [
+        ("begun", "not-a-demo"),
+        ("episode_7", "not-a-demo"),
+    ]
+    assert found.finding("not-a-demo").got == "begun, episode_7, notes"
 
 
 def test_unknown_options_are_refused_with_those_allowed(tmp_path: Path) -> None:
