@@ -22,6 +22,7 @@ from trajpipe.core.conventions import QuaternionSite
 from trajpipe.core.errors import InputError, TrajpipeError, UnreadableError
 from trajpipe.core.order import natural_sorted
 from trajpipe.hdf5.attributes import attributes_of, plain
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import datasets_below, open_hdf5
 
 BLOCK_BYTES: Final = 4 << 20
@@ -75,6 +76,7 @@ def _scan_file(file: h5py.File, facts: FileFacts, declared: Sequence[QuaternionS
 
 
 def _mask(dataset: h5py.Dataset) -> MaskFacts:
+    require_written(dataset)
     fixed = dataset.dtype.kind == "S" and dataset.ndim == 1
     values = [] if dataset.shape is None else np.ravel(dataset[()]).tolist()
     stored = f"{dataset.dtype} {dataset.shape}"
@@ -166,6 +168,7 @@ class _Scan:
             text = f"{self._path}\0{facts.dtype.newbyteorder('<').str}\0{','.join(map(str, facts.shape))}\0"
             self._digest.update(text.encode("utf-8", "surrogateescape"))
         try:
+            require_written(self._dataset)
             for row in self._starts_of_blocks():
                 self._look(row, self._read(row))
         except OSError:

@@ -7,15 +7,17 @@ What is not here: rules of L2, which hold only after the conversion.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import h5py
 
 from trajpipe.checks.registry import Subject, check
+from trajpipe.core.errors import UnreadableError
 from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.ledger import Rejection
 from trajpipe.core.signatures import looks_like_hdf5
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import datasets_below, open_hdf5
 
 READING: Final = "reading"
@@ -55,11 +57,18 @@ def raw_readable(subject: Subject) -> Iterator[Finding]:
         datasets = datasets_below(file)
         good = 0
         for path, dataset in datasets.items():
+            place = Place(file=subject.path.name, column=path)
+            try:
+                require_written(dataset)
+            except UnreadableError as error:
+                message = f"{error.rule}. {error.hint}"
+                yield Finding(error.code, Severity.ERROR, message, place, str(error.got))
+                continue
             row = _first_unreadable(dataset)
             if row is None:
                 good += 1
                 continue
-            place = Place(file=subject.path.name, column=path, row=row)
+            place = replace(place, row=row)
             yield Finding(
                 "raw-readable", Severity.ERROR, "stored bytes cannot be read; copy the file again", place
             )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.checks.registry import Subject
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import open_hdf5
 
 KINDS: Final = (
@@ -202,7 +203,7 @@ def _read(path: Path) -> StoreFacts:
         datasets = {n: file[n] for n in sorted(file) if isinstance(file[n], h5py.Dataset)}
         text = datasets.get("__manifest__")
         facts = StoreFacts(
-            manifest=None if text is None else manifest_of(np.asarray(text[()], np.uint8).tobytes()),
+            manifest=None if text is None else manifest_of(_whole(text).astype(np.uint8).tobytes()),
             ep_len=_vector(datasets.get("ep_len")),
             ep_offset=_vector(datasets.get("ep_offset")),
             datasets={n: (d.dtype, tuple(d.shape or ()), d.chunks, d.maxshape) for n, d in datasets.items()},
@@ -212,7 +213,7 @@ def _read(path: Path) -> StoreFacts:
             if name in declared:
                 facts.scans[name] = scan(dataset)
             elif name not in OWN and (name.startswith("ep_") or name.endswith(("_tags", "_names"))):
-                facts.side[name] = np.asarray(dataset[()])
+                facts.side[name] = _whole(dataset)
         for name in ("task_index", "done", "truncated", "success"):
             if name in declared and name in datasets and facts.scans[name].error is None:
                 facts.small[name] = np.asarray(datasets[name][()]).reshape(datasets[name].shape[0], -1)
@@ -220,7 +221,13 @@ def _read(path: Path) -> StoreFacts:
 
 
 def _vector(dataset: h5py.Dataset | None) -> NDArray[Any] | None:
-    return None if dataset is None or dataset.ndim != 1 else np.asarray(dataset[()])
+    return None if dataset is None or dataset.ndim != 1 else _whole(dataset)
+
+
+def _whole(dataset: h5py.Dataset) -> NDArray[Any]:
+    """A small dataset at once; not one that only claims to be large."""
+    require_written(dataset)
+    return np.asarray(dataset[()])
 
 
 def step_of(dataset: h5py.Dataset) -> int:
@@ -237,6 +244,7 @@ def scan(dataset: h5py.Dataset) -> Scan:
         out.error = "the dataset has no rows"
         return out
     try:
+        require_written(dataset)
         step, total = step_of(dataset), int(dataset.shape[0])
         edges = _edges(dataset)
         previous: NDArray[Any] | None = None

@@ -22,7 +22,7 @@ from trajpipe.core.findings import Place
 from trajpipe.core.order import natural_sorted
 from trajpipe.demos.accept import checked_word
 from trajpipe.hdf5.attributes import attributes_of, json_object, plain
-from trajpipe.hdf5.columns import HDF5Column, column_of
+from trajpipe.hdf5.columns import HDF5Column, column_of, require_written
 from trajpipe.hdf5.files import datasets_below, open_hdf5
 
 OLD_LAYOUT: Final = "episodes"
@@ -324,4 +324,5 @@ def _text(attributes: Mapping[str, Any], name: str, default: str) -> str:
 
 
 def _mask(dataset: h5py.Dataset) -> tuple[str, ...]:
+    require_written(dataset)
     return tuple(natural_sorted(str(plain(v)) for v in dataset[()].ravel().tolist()))

@@ -5,6 +5,7 @@ What is not here: writing, and the fast chunk paths of the trajectory store.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,7 +72,7 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
 
     Raises:
         SchemaError: it is a scalar, or its dtype is not numeric or bool (strings, references, compounds).
-        UnreadableError: it declares many bytes and stores none: never written, or made to exhaust a reader.
+        UnreadableError: it declares many bytes and does not store them, see `require_written`.
     """
     kind = dataset.dtype.kind
     if dataset.shape is None or dataset.ndim < 1 or kind not in "buif":
@@ -81,13 +82,34 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
             got=f"shape {dataset.shape}, dtype {dataset.dtype}",
             code="not-a-column",
         )
-    declared = dataset.size * dataset.dtype.itemsize
-    if declared > _MOST_UNWRITTEN and dataset.id.get_storage_size() == 0:
+    require_written(dataset)
+    return HDF5Column(dataset)
+
+
+def require_written(dataset: h5py.Dataset, *, partly: bool = False) -> None:
+    """Refuse a dataset of which more than 64 MiB were declared and never stored.
+
+    HDF5 makes up the fill value for them, so that a file of some kilobytes costs hours and all memory.
+
+    Args:
+        dataset: It.
+        partly: Be content with any stored value: for who reads single rows, wherever they are.
+
+    Raises:
+        UnreadableError: it declares many bytes and does not store them (`never-written`).
+    """
+    item = dataset.dtype.itemsize
+    declared = 0 if dataset.shape is None else dataset.size * item
+    if declared <= _MOST_UNWRITTEN:
+        return
+    stored = declared if dataset.id.get_storage_size() else 0
+    if stored and dataset.chunks and not partly:
+        stored = min(declared, dataset.id.get_num_chunks() * math.prod(dataset.chunks) * item)
+    if declared - stored > _MOST_UNWRITTEN:
         raise UnreadableError(
-            "a dataset declares values and stores none",
+            f"a dataset declares values and stores {'few of them' if stored else 'none'}",
             place=Place(file=_base(dataset), column=dataset.name),
-            got=f"0 of {declared:,} bytes",
-            hint="The recorder never wrote it; record it again.",
+            got=f"{stored:,} of {declared:,} bytes",
+            hint="The recorder never wrote them; record it again.",
             code="never-written",
         )
-    return HDF5Column(dataset)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trajpipe.core import names
 from trajpipe.core.errors import InputError, SchemaError
+from trajpipe.hdf5.columns import require_written
 from trajpipe.store.columns import DTYPES, ColumnSpec
 from trajpipe.store.episode_index import EpisodeIndex
 from trajpipe.store.manifest import Manifest
@@ -54,8 +55,8 @@ def layout_of(file: h5py.File, place: str) -> StoreLayout:
                 "a trajectory store has an episode index", place=place, got=f"no {name}", code="not-a-store"
             )
     episodes = EpisodeIndex.validated(
-        _index(datasets[names.STORE_EP_LEN], place),
-        _index(datasets[names.STORE_EP_OFFSET], place),
+        episode_index(datasets[names.STORE_EP_LEN], place),
+        episode_index(datasets[names.STORE_EP_OFFSET], place),
         place=place,
     )
     text = datasets.get(names.STORE_MANIFEST)
@@ -70,11 +71,24 @@ def layout_of(file: h5py.File, place: str) -> StoreLayout:
     return StoreLayout(manifest, episodes, rest, foreign=False)
 
 
-def _index(dataset: h5py.Dataset, place: str) -> NDArray[Any]:
-    if dataset.shape is None or dataset.ndim != 1 or dataset.size > _MAX_EPISODES:
-        raise InputError(
-            "the episode index is one row of integers", place=place, got=f"shape {dataset.shape}"
-        )
+def episode_index(dataset: h5py.Dataset, place: str) -> NDArray[Any]:
+    """The values of `ep_len` or `ep_offset` of an open store, read when they can be an index.
+
+    Args:
+        dataset: It.
+        place: Names the file.
+
+    Raises:
+        InputError: not one row of integers, or more of them than any store has.
+        UnreadableError: declared and never written.
+    """
+    if dataset.shape is None or dataset.ndim != 1:
+        got = f"{dataset.name[1:]} of shape {dataset.shape}"
+        raise InputError("the episode index is one row of integers", place=place, got=got)
+    if dataset.size > _MAX_EPISODES:
+        got, most = f"{dataset.size:,} in {dataset.name[1:]}", f"at most {_MAX_EPISODES:,}"
+        raise InputError("the episode index has too many episodes", place=place, got=got, expected=most)
+    require_written(dataset)
     return np.asarray(dataset[()])
 
 

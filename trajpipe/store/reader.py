@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trajpipe.core.errors import MissingNameError, RowIndexError, SchemaError, UsageError
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import open_hdf5
 from trajpipe.store import layout
 from trajpipe.store.column_reader import ColumnReader, MappedFile, reading
@@ -272,6 +273,7 @@ class TrajectoryStore:
                 known = ", ".join(self._columns)
                 raise MissingNameError("no such column", place=self.path, got=name, expected=known)
             with reading(f"{self.path.name} · {name}"):
+                require_written(self.dataset(name), partly=True)
                 found = ColumnReader(self.dataset(name), self._bytes, column.dtype, column.shape)
             self._readers[name] = found
         return found

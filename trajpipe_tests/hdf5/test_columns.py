@@ -127,3 +127,19 @@ def test_values_that_are_declared_and_never_stored_are_refused(tmp_path: Path) -
             column_of(huge)
         assert caught.value.code == "never-written"
         assert column_of(small).shape == (20, 1 << 10)
+
+
+def test_a_few_stored_chunks_do_not_make_up_for_the_others(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "few.hdf5", "w") as file:
+        few = file.create_dataset("few", (1 << 40, 7), "f4", chunks=(1024, 7), compression="gzip")
+        few[:3] = 1.0
+        whole = file.create_dataset("whole", (3 << 20, 7), "f4", chunks=(1 << 18, 7), compression="gzip")
+        whole[:] = np.zeros(whole.shape, np.float32)
+        lacking = file.create_dataset("lacking", (3 << 20, 7), "f4", chunks=(1 << 18, 7), compression="gzip")
+        lacking[: 2 << 20] = np.zeros((2 << 20, 7), np.float32)
+        file.create_dataset("contiguous", data=np.zeros((3 << 20, 7), np.float32))
+        with pytest.raises(UnreadableError, match="stores few of them") as caught:
+            column_of(few)
+        assert caught.value.code == "never-written"
+        for known in ("whole", "lacking", "contiguous"):
+            assert column_of(file[known]).shape == (3 << 20, 7)

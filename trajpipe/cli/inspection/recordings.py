@@ -15,8 +15,10 @@ from trajpipe.cli.formatting import count
 from trajpipe.cli.inspection.hdf5_tree import attributes_of, dtype_of, filters_of
 from trajpipe.cli.inspection.model import Attribute, Episodes, Inspection, Layout, Node, Ranges, constant_or_t
 from trajpipe.core import names
+from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.progress import Progress
 from trajpipe.hdf5.attributes import plain
+from trajpipe.hdf5.columns import require_written
 from trajpipe.hdf5.files import datasets_below, subgroups
 
 BLOCK_ROWS: Final = 65_536
@@ -57,10 +59,18 @@ def _add_actions(dataset: h5py.Dataset | None, ranges: Ranges, found: Inspection
     if dataset is None or dataset.ndim == 0 or dataset.dtype.kind not in "buif":
         return
     try:
+        require_written(dataset)
         for start in range(0, dataset.shape[0], BLOCK_ROWS):
             ranges.add(np.asarray(dataset[start : start + BLOCK_ROWS]))
     except OSError as error:
-        found.notes.append(f"{dataset.name} cannot be read: {error}")
+        found.notes.append(f"{dataset.name} cannot be read: {why(error)}")
+
+
+def why(error: OSError) -> str:
+    """What an error says, without its place, which the caller names."""
+    if isinstance(error, TrajpipeError):
+        return error.rule if error.got is None else f"{error.rule} ({error.got})"
+    return str(error)
 
 
 def _layouts(trees: Mapping[str, _Tree], lengths: Mapping[str, int]) -> list[Layout]:

@@ -10,24 +10,29 @@ import numpy as np
 
 from trajpipe.cli.inspection.hdf5_tree import attributes_of, node_of
 from trajpipe.cli.inspection.model import Episodes, Inspection, Layout, Ranges
-from trajpipe.cli.inspection.recordings import BLOCK_ROWS
+from trajpipe.cli.inspection.recordings import BLOCK_ROWS, why
 from trajpipe.core import names
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.order import natural_sorted
 from trajpipe.core.progress import Progress
 from trajpipe.hdf5.attributes import plain
+from trajpipe.hdf5.columns import require_written
 
 
 def inspect_store(handle: h5py.File, found: Inspection, progress: Progress) -> None:
     """Fill in columns, side tables, episodes, tasks and the ranges of `action`."""
+    from trajpipe.store.layout import episode_index
+
     lengths = handle.get(names.STORE_EP_LEN)
-    lengths = [] if lengths is None else [int(n) for n in lengths[:].ravel()]
+    lengths = [] if lengths is None else [int(n) for n in episode_index(lengths, found.path.name)]
     rows = sum(lengths)
     datasets = {n: handle[n] for n in natural_sorted(handle) if isinstance(handle[n], h5py.Dataset)}
     found.episodes = Episodes([str(i) for i in range(len(lengths))], lengths)
     declared = _read_manifest(datasets, found)
     columns = [n for n, d in datasets.items() if _is_column(n, d, rows, declared)]
     sides = [n for n in datasets if n not in columns]
+    for name in sides:
+        require_written(datasets[name])
     found.layouts = [
         Layout("columns", [node_of(n, datasets[n]) for n in columns]),
         Layout("episode index and side tables", [node_of(n, datasets[n]) for n in sides]),
@@ -77,6 +82,7 @@ def _count_tasks(datasets: dict[str, h5py.Dataset], tasks: tuple[str, ...], epis
         episodes.tasks[text] += 0
     if index is None or offsets is None:
         return
+    require_written(index)
     values = index[:].reshape(-1)
     for start in offsets[:].ravel().tolist():
         if start < len(values) and 0 <= int(values[start]) < len(tasks):
@@ -105,10 +111,11 @@ def _measure(datasets: dict[str, h5py.Dataset], rows: int, found: Inspection, pr
         return
     ranges = Ranges("action")
     try:
+        require_written(action)
         for start in range(0, action.shape[0], BLOCK_ROWS):
             ranges.add(np.asarray(action[start : start + BLOCK_ROWS]))
             progress("rows", min(start + BLOCK_ROWS, rows), rows)
     except OSError as error:
-        found.notes.append(f"action cannot be read: {error}")
+        found.notes.append(f"action cannot be read: {why(error)}")
     if ranges.known:
         found.ranges.append(ranges)
