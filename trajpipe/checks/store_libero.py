@@ -180,6 +180,10 @@ def libero_moves(subject: Subject) -> Iterator[Finding]:
                 if not (values[1:] != values[:-1]).any():
                     place = one.place(subject.path, column)
                     yield error("libero-moves", "nothing moves: every row is the same", place)
+    if found and not checked:
+        hint = "set `filter: min_length: 2` (or --min-length 2), and record again what is left out"
+        message = f"every episode has one row, so nothing can move: {hint}"
+        yield error("libero-moves", message, Place(subject.path.name), "1 row in each", "2 rows or more")
     subject.count(checked, len(found), "episodes")
 
 

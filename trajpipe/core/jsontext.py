@@ -12,6 +12,10 @@ from typing import Any, Final, NoReturn
 from trajpipe.core.errors import InputError
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# A pair of halves, one code unit, or any other escape: read from left to right, an escaped backslash is one.
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([0-9a-fA-F]{4})|.)", re.DOTALL
+)
 
 
 def dumps(value: Any, *, indent: int | None = None, sort_keys: bool = True) -> str:
@@ -56,3 +60,15 @@ def loads(text: str | bytes, *, place: object | None = None) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError("text is not JSON", place=place, got=error) from error
+
+
+def lone_surrogate(text: str) -> str | None:
+    """The first escape in JSON text of half a surrogate pair, which no UTF-8 text can hold; None without one.
+
+    U+DC80 to U+DCFF pass: `dumps` writes undecodable bytes as these.
+    """
+    for found in _ESCAPE.finditer(text):
+        code = int(found[1], 16) if found[1] else 0
+        if 0xD800 <= code <= 0xDFFF and not 0xDC80 <= code <= 0xDCFF:
+            return found[0]
+    return None

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from trajpipe.core import names
 from trajpipe.core.episode import Column, Description, Episode
-from trajpipe.core.errors import SchemaError, UnreadableError
+from trajpipe.core.errors import InputError, SchemaError, UnreadableError
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Rejection
 from trajpipe.hdf5 import attributes
@@ -26,6 +26,7 @@ from trajpipe.sources.environment import ENV_TYPE_ROBOSUITE, environment_of, rat
 from trajpipe.sources.quaternion_sites import check_declared, refuse_undeclared, sampled
 from trajpipe.sources.reading import Defaults, Reading, reading_of
 from trajpipe.sources.recorded_attributes import (
+    PROBLEM_INFO,
     KeptAttributes,
     data_attributes,
     keep,
@@ -146,6 +147,7 @@ class DemoSource(Source):
                 *mask_findings,
                 *environment.findings,
                 *rate_conflict(recording, told, options.conventions.fps),
+                *_problem_info(recording),
                 *_unknown_success(recording),
                 *_no_obs(recording),
                 *reading.image_conflict(),
@@ -214,7 +216,7 @@ class DemoSource(Source):
             attributes=kept.values,
             success=None if told.get(names.ATTR_SUCCESS_KNOWN) is False else success_of(demo),
             seed=integer_attribute(demo, names.ATTR_SEED),
-            task=told.get(names.ATTR_TASK) or language_of(recording.data),
+            task=told.get(names.ATTR_TASK) or _language(recording)[0],
             tag=told.get(names.ATTR_SOURCE) or names.tag_of_file_name(recording.path.stem).value,
             alignment=told.get(names.ATTR_OBS_ALIGNMENT) or reading.alignment,
             source_file=told.get(names.ATTR_SOURCE_FILE) or recording.path.name,
@@ -291,6 +293,28 @@ def _told(recording: Recording, name: str) -> dict[str, Any]:
         return {}
     found = attributes.attributes_of(recording.demo(name))
     return {key: found[key] for key in names.DEMO_ATTRS_OURS if key in found}
+
+
+def _language(recording: Recording) -> tuple[str | None, InputError | None]:
+    """The recorded instruction, and what is wrong with it."""
+    try:
+        return language_of(recording.data), None
+    except InputError as error:
+        return None, error
+
+
+def _problem_info(recording: Recording) -> list[Finding]:
+    """A warning where the instruction is only a by-product of the format (LIBERO's own files are refused)."""
+    error = _language(recording)[1]
+    if error is None:
+        return []
+    place = recording.place(None, f"data@{PROBLEM_INFO}")
+    message = f"{error.rule}; the demos get no task from it"
+    return [
+        recording.finding(
+            error.code, message, severity=Severity.WARN, place=place, got=error.got, expected=error.expected
+        )
+    ]
 
 
 def _unknown_success(recording: Recording) -> list[Finding]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from trajpipe.core import jsontext
 from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.findings import Finding, Place, Severity
 
@@ -90,6 +91,10 @@ def _forgiven(name: str, message: str, got: str) -> Finding:
 
 
 def _parsed(text: str, place: Place) -> Any:
+    half = jsontext.lone_surrogate(text) if "\\u" in text else None
+    if half is not None:
+        rule, expected = "the text holds half a character, which no UTF-8 text can", "whole characters"
+        raise InputError(rule, place=place, got=half, expected=expected, code="bad-json")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -22,7 +22,7 @@ from trajpipe.sources.demo_columns import DemoColumns
 from trajpipe.sources.demo_source import DemoSource, Streams
 from trajpipe.sources.detection import LIBERO
 from trajpipe.sources.reading import Defaults, Reading
-from trajpipe.sources.recorded_attributes import KeptAttributes
+from trajpipe.sources.recorded_attributes import KeptAttributes, language_of
 from trajpipe.sources.recording import Recording, numbering_gaps
 
 _INIT_STATE: Final = "init_state"
@@ -50,8 +50,10 @@ class LiberoSource(DemoSource):
         """Gaps in the numbering are an error: the writer leaves none, so demos were lost.
 
         Raises:
-            InputError: `numbering-gaps`, unless the option `allow_gaps` is true.
+            InputError: `numbering-gaps`, unless the option `allow_gaps` is true; `problem-info`, which holds
+                the task's text, is damaged.
         """
+        language_of(recording.data)
         gap = numbering_gaps(recording, 0)
         if gap is None:
             return []

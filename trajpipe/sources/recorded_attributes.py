@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import h5py
@@ -16,6 +17,7 @@ import numpy as np
 from trajpipe.core import jsontext, names
 from trajpipe.core.episode import ArrayColumn, Column
 from trajpipe.core.errors import InputError
+from trajpipe.core.findings import Place
 from trajpipe.hdf5 import attributes
 from trajpipe.sources.recorded_text import without_paths
 from trajpipe.sources.recording import Recording
@@ -29,6 +31,8 @@ _OF_DATA: Final = (
     names.ATTR_IMAGE_CONVENTION,
     "num_demos",
 )
+PROBLEM_INFO: Final = "problem_info"
+_INSTRUCTION: Final = "language_instruction"
 _RENAMED: Final = "recorded_"
 # HDF5 keeps attributes in an object header of 64 KiB; larger arrays become datasets.
 _MAX_ARRAY_BYTES: Final = 32 << 10
@@ -123,12 +127,38 @@ def _bytes(text: str) -> bytes:
 
 
 def language_of(data: h5py.Group) -> str | None:
-    """`language_instruction` of the JSON in `problem_info`, byte-exact; None when there is none."""
+    """`language_instruction` of the JSON in `problem_info`, byte-exact; None when there is none.
+
+    Raises:
+        InputError: `problem_info` is damaged, or its instruction is no text (`problem-info`).
+    """
     try:
-        info = attributes.json_object(data, "problem_info")
-    except InputError:
-        return None
-    value = (info or {}).get("language_instruction")
-    if isinstance(value, list):
-        value = "".join(str(v) for v in value)
-    return value if isinstance(value, str) else None
+        info = attributes.json_object(data, PROBLEM_INFO)
+    except InputError as error:
+        raise _damaged(data, repr(attributes.text(data, PROBLEM_INFO))[:80]) from error
+    value = (info or {}).get(_INSTRUCTION)
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        value = "".join(value)
+    if value is not None and not (isinstance(value, str) and _is_text(value)):
+        raise _damaged(data, f"{_INSTRUCTION} {ascii(value)[:80]}")
+    return value
+
+
+def _is_text(value: str) -> bool:
+    """True for text that UTF-8 can hold: no undecodable byte, no half of a surrogate pair."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _damaged(data: h5py.Group, got: str) -> InputError:
+    return InputError(
+        f"{PROBLEM_INFO} is the text of a JSON object, and its {_INSTRUCTION} is text",
+        place=Place(Path(str(data.file.filename)).name, column=f"data@{PROBLEM_INFO}"),
+        got=got,
+        expected=f'{{"{_INSTRUCTION}": "…"}}',
+        hint="The demos are intact: write the attribute again.",
+        code="problem-info",
+    )

@@ -74,3 +74,21 @@ def test_what_is_no_json_is_an_input_error(text: str | bytes) -> None:
 def test_it_is_the_json_that_others_read() -> None:
     value = {"env_kwargs": {}, "type": 2, "env_name": "Isaac-Stack-Cube"}
     assert json.loads(jsontext.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (r'"\ud83d"', r"\ud83d"),
+        (r'"\ude00\ud83d"', r"\ude00"),
+        (r'"\ud83d\ude00 \uD83Dx"', r"\uD83D"),
+        (r'"\ud83d\ude00"', None),
+        (r'"\\ud83d"', None),
+        (r'"\\\ud83d"', r"\ud83d"),
+        (r'"\udcff"', None),
+        (r'"\u00e9 \n \""', None),
+        ("plain", None),
+    ],
+)
+def test_half_a_character(text: str, half: str | None) -> None:
+    assert jsontext.lone_surrogate(text) == half

@@ -238,6 +238,16 @@ def test_nothing_that_moves_is_caught(mutated: Callable[..., CheckReport]) -> No
     assert "demo_1" in str(finding.place.demo)
 
 
+def test_episodes_of_one_row_are_told_as_the_cause_with_the_remedy(tmp_path: Path) -> None:
+    raw = write_recording("libero", tmp_path / "x_demo.hdf5", episodes=2, rows=(1, 1), image_size=64)
+    result = convert([raw], tmp_path / "x.h5", "store")[-1]
+    assert not result.ok
+    finding = first_error(result.checks, "libero-moves")
+    assert finding.message.startswith("every episode has one row, so nothing can move")
+    assert "--min-length 2" in finding.message
+    assert (finding.got, finding.expected) == ("1 row in each", "2 rows or more")
+
+
 def test_images_upside_down_or_with_swapped_channels_are_caught(mutated: Callable[..., CheckReport]) -> None:
     def upside_down(file: h5py.File) -> None:
         file["images"][...] = file["images"][()][:, :, :, ::-1]

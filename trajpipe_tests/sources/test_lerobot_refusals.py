@@ -246,3 +246,14 @@ def test_huge_row_groups_are_refused_before_they_are_read(
     root = Folder(videos=False, version="v3.0").write(tmp_path / "set")
     with pytest.raises(TrajpipeError, match="more than is read at once"):
         list(items(root))
+
+
+def test_half_a_character_in_a_task_is_named(tmp_path: Path) -> None:
+    root = Folder(videos=False).write(tmp_path / "set")
+    lines = (root / "meta/tasks.jsonl").read_text("utf-8").splitlines()
+    lines[1] = r'{"task_index": 1, "task": "pick \ud83d"}'
+    (root / "meta/tasks.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(InputError, match="half a character") as caught:
+        described(root)
+    assert (caught.value.code, caught.value.got) == ("bad-json", r"\ud83d")
+    assert "meta/tasks.jsonl" in str(caught.value.place)

@@ -53,6 +53,48 @@ def test_terms_images_language_and_defaults(tmp_path: Path) -> None:
     assert agreed.got == f"{rows} of {rows} rows agree with after_action"
 
 
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("{bad", "'{bad'"),
+        ("[1]", "'[1]'"),
+        ('{"language_instruction": NaN}', "'{\"language_instruction\": NaN}'"),
+        ('{"language_instruction": 3}', "language_instruction 3"),
+        ('{"language_instruction": ["pick", 3]}', "language_instruction ['pick', 3]"),
+        ('{"language_instruction": "pick \\ud83d"}', r"language_instruction 'pick \ud83d'"),
+        (np.bytes_(b'{"language_instruction": "pick \xff"}'), r"language_instruction 'pick \udcff'"),
+    ],
+)
+def test_a_damaged_problem_info_is_named(tmp_path: Path, text: Any, got: str) -> None:
+    path = recording(tmp_path / "x_demo.hdf5")
+    with h5py.File(path, "r+") as handle:
+        handle["data"].attrs["problem_info"] = text
+    with pytest.raises(InputError, match="problem_info is the text of a JSON object") as caught:
+        read(path)
+    error = caught.value
+    assert (error.code, str(error.place)) == ("problem-info", "x_demo.hdf5 · data@problem_info")
+    assert (error.got, error.expected) == (got, '{"language_instruction": "…"}')
+
+
+def test_characters_beyond_the_basic_plane_are_text(tmp_path: Path) -> None:
+    path = recording(tmp_path / "x_demo.hdf5")
+    with h5py.File(path, "r+") as handle:
+        handle["data"].attrs["problem_info"] = r'{"language_instruction": "pick \ud83d\ude00"}'
+    assert {e.task for e in read(path).episodes} == {"pick \U0001f600"}
+
+
+def test_in_another_format_a_damaged_problem_info_is_a_warning(tmp_path: Path) -> None:
+    path = write_recording("robosuite", tmp_path / "x.hdf5", episodes=1, rows=(4, 4))
+    with h5py.File(path, "r+") as handle:
+        handle["data"].attrs["problem_info"] = "{bad"
+        handle["data"].attrs["env_info"] = "{}"
+    found = read(path)
+    assert found.description.kind == "robosuite"
+    said = found.finding("problem-info")
+    assert (said.severity, said.got) == (Severity.WARN, "'{bad'")
+    assert [e.task for e in found.episodes] == [None]
+
+
 def test_no_path_of_anybody_is_left(tmp_path: Path) -> None:
     found = read(recording(tmp_path / "x_demo.hdf5", released=False))
     kept = [

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pytest
 
+from trajpipe.core.errors import InputError
 from trajpipe.sources.recorded_attributes import language_of
 from trajpipe_tests.sources.builders import isaac_demo, isaac_file, read
 
@@ -114,10 +116,14 @@ def test_the_language_is_byte_exact(tmp_path: Path) -> None:
         for recorded, expected in (
             ({"language_instruction": "  Put the göt on the plate. "}, "  Put the göt on the plate. "),
             ({"language_instruction": ["p", "ut"]}, "put"),
-            ({"language_instruction": 3}, None),
+            ({"language_instruction": "\U0001f600"}, "\U0001f600"),
+            ({"language_instruction": None}, None),
             ({}, None),
         ):
             data.attrs["problem_info"] = json.dumps(recorded)
             assert language_of(data) == expected
-        data.attrs["problem_info"] = "{'language_instruction': 'x'}"
-        assert language_of(data) is None
+        for damaged in ('{"language_instruction": 3}', "{'language_instruction': 'x'}"):
+            data.attrs["problem_info"] = damaged
+            with pytest.raises(InputError) as caught:
+                language_of(data)
+            assert caught.value.code == "problem-info"
