@@ -9,18 +9,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import h5py
+
 from trajpipe.checks.registry import CheckReport
 from trajpipe.checks.store_episodes import Key, demos_of, episodes_of
 from trajpipe.checks.store_reading import opened
 from trajpipe.core import names, provenance
 from trajpipe.core.errors import InputError, TrajpipeError, UsageError
 from trajpipe.core.order import natural_sorted
+from trajpipe.core.signatures import looks_like_hdf5
 from trajpipe.demos.reader import DemosFile
 from trajpipe.pipeline import certify
 from trajpipe.pipeline.certify import ChainPlan
 from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
 from trajpipe.sources.base import source, sources
 
+RECORDING: Final = "a raw recording"
+L2: Final = "an L2 file"
+STORE: Final = "a trajectory store"
+LEROBOT: Final = "a LeRobot folder"
+FOLDER: Final = "a folder"
+OTHER: Final = "a file of another form"
+_PLACES: Final = ("first", "second", "third", "fourth")
 _L2_SUFFIXES: Final = (".hdf5", ".h5")
 _CONTEXT: Final = ("state", "action", "extras", "successful_only", "gr00t")
 
@@ -48,13 +58,14 @@ def certify_paths(
         The report, and where the certificate is.
 
     Raises:
-        UsageError: a path is not there, nothing of it belongs to the others, or the robot's model is not the
-            store's.
+        UsageError: a path is not there or is not what its place among the arguments says, nothing of it
+            belongs to the others, or the robot's model is not the store's.
         InputError: a file's own record is damaged.
     """
     for path in (raw, l2, store, lerobot, *([] if model is None else [model])):
         if not path.exists():
             raise UsageError("no such file or folder", got=path)
+    _require_kinds(raw, l2, store, lerobot)
     stores = sorted(store.glob(f"*{names.SUFFIX_STORE}")) if store.is_dir() else [store]
     files = _files(l2)
     near = [model] if model is not None else _models(raw, store)
@@ -73,6 +84,44 @@ def certify_paths(
         task=str(options.get("task", "")),
     )
     return _certified(plan, lerobot, bound_db)
+
+
+def _require_kinds(raw: Path, l2: Path, store: Path, lerobot: Path) -> None:
+    """Each argument is of the stage that its place says; folders of files are looked into later."""
+    wanted = (
+        (raw, RECORDING, {RECORDING, L2, FOLDER, LEROBOT, OTHER}),
+        (l2, L2, {L2, FOLDER}),
+        (store, STORE, {STORE, FOLDER}),
+        (lerobot, LEROBOT, {LEROBOT}),
+    )
+    for place, (path, expected, allowed) in zip(_PLACES, wanted, strict=True):
+        found = kind_of_path(path)
+        if found not in allowed:
+            raise UsageError(
+                f"the {place} argument is not what stands in that place",
+                got=f"{path.name}: {found}",
+                expected=expected,
+                hint="The order is RAW L2 STORE LEROBOT.",
+            )
+
+
+def kind_of_path(path: Path) -> str:
+    """What a path is, in words, told by content.
+
+    Raises:
+        UnreadableError: an HDF5 file that cannot be opened.
+    """
+    if path.is_dir():
+        return LEROBOT if (path / "meta/info.json").is_file() else FOLDER
+    if not looks_like_hdf5(path):
+        return OTHER
+    with opened(path) as file:
+        if names.STORE_MANIFEST in file:
+            return STORE
+        data = file.get(names.GROUP_DATA)
+        if not isinstance(data, h5py.Group):
+            return OTHER
+        return L2 if names.ATTR_TRAJPIPE in data.attrs else RECORDING
 
 
 def _certified(plan: ChainPlan, lerobot: Path, bound_db: float | None) -> tuple[CheckReport, Path]:

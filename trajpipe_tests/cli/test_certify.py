@@ -56,3 +56,24 @@ def test_a_bound_that_is_none_is_a_usage_error(
 def test_a_word_that_means_it_is_told(invoke: Command) -> None:
     ran = invoke("prove", "x")
     assert "Did you mean certify?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ((0, 2, 1, 3), "the second argument"),
+        ((0, 1, 1, 3), "the third argument"),
+        ((0, 1, 2, 2), "the fourth argument"),
+        ((2, 1, 2, 3), "the first argument"),
+        ((0, 0, 2, 3), "the second argument"),
+        ((3, 2, 1, 0), "the second argument"),
+    ],
+)
+def test_arguments_in_another_order_are_a_usage_error(
+    invoke: Command, stages: tuple[str, ...], order: tuple[int, ...], said: str
+) -> None:
+    ran = invoke("certify", *(stages[i] for i in order))
+    assert ran.code == 2
+    assert f"{said} is not what stands in that place" in ran.err
+    assert "The order is RAW L2 STORE LEROBOT." in ran.err
+    assert "internal" not in ran.err

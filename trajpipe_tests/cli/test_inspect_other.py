@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trajpipe_tests.cli.conftest import Command
+from trajpipe_tests.sources.lerobot_folders import Folder
 
 
 def nodes_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -297,3 +298,24 @@ def test_real_motion_files(invoke: Command, shared_data: Path) -> None:
     for path in folder.glob("*.pkl"):
         value = invoke("inspect", path, "--json").json
         assert (value["kind"], value["facts"]["joints"]) == ("lafan", 23)
+
+
+@pytest.mark.parametrize(
+    ("version", "file"),
+    [
+        ("v2.1", "data/chunk-000/episode_000001.parquet"),
+        ("v3.0", "data/chunk-000/file-000.parquet"),
+        ("v3.0", "meta/episodes/chunk-000/file-000.parquet"),
+        ("v3.0", "meta/tasks.parquet"),
+    ],
+)
+def test_a_truncated_parquet_of_a_folder_is_named(
+    invoke: Command, tmp_path: Path, version: str, file: str
+) -> None:
+    root = Folder(videos=False, version=version).write(tmp_path / "set")
+    (root / file).write_bytes((root / file).read_bytes()[:-40])
+    ran = invoke("inspect", str(root))
+    assert ran.code == 2
+    assert "the parquet file cannot be read" in ran.err
+    assert file in ran.err
+    assert "internal" not in ran.err

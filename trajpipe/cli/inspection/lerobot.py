@@ -5,6 +5,7 @@ What is not here: whether they are valid; validity is `trajpipe check`'s.
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from trajpipe.cli.formatting import count, listed, size
 from trajpipe.cli.inspection.model import Attribute, Episodes, Inspection, Layout, Node, Ranges
 from trajpipe.cli.kinds import LEROBOT_INFO
 from trajpipe.core import names
-from trajpipe.core.errors import InputError
+from trajpipe.core.errors import InputError, UnreadableError
 from trajpipe.core.order import natural_sorted
 from trajpipe.core.progress import Progress
 
@@ -86,8 +87,26 @@ def _episode_records(folder: Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as pq
 
     for path in sorted((folder / "meta/episodes").rglob("*.parquet")):
-        wanted = [n for n in pq.read_schema(path).names if not n.startswith(("stats/", "videos/", "meta/"))]
-        yield from pq.read_table(path, columns=wanted).to_pylist()
+        with _reading(path):
+            every = pq.read_schema(path).names
+            wanted = [n for n in every if not n.startswith(("stats/", "videos/", "meta/"))]
+            rows = pq.read_table(path, columns=wanted).to_pylist()
+        yield from rows
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file in what PyArrow says of it: cut short, damaged, no parquet.
+
+    Raises:
+        UnreadableError: PyArrow cannot read it.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableError("the parquet file cannot be read", place=path, got=error) from error
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -137,7 +156,8 @@ def _tasks(folder: Path) -> list[str]:
         return []
     import pyarrow.parquet as pq
 
-    columns = pq.read_table(table).to_pydict()
+    with _reading(table):
+        columns = pq.read_table(table).to_pydict()
     name = next((n for n in ("task", "__index_level_0__") if n in columns), None)
     return [] if name is None else [str(t) for t in columns[name]]
 
@@ -187,7 +207,7 @@ def _measure(folder: Path, info: dict[str, Any], found: Inspection, progress: Pr
     ranges = Ranges("action", _names(_features(info)["action"]))
     files = _data_files(folder)
     for done, path in enumerate(files, 1):
-        with pq.ParquetFile(path) as handle:
+        with _reading(path), pq.ParquetFile(path) as handle:
             if "action" not in handle.schema_arrow.names:
                 continue
             for batch in handle.iter_batches(columns=["action"]):
