@@ -65,6 +65,7 @@ class ExportPlan:
 def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent) -> StageResult:
     """Export the L2 files of a plan, or say that nothing changed. Failures are returned, not raised."""
     try:
+        _require_inputs(plan)
         options = export_options(plan)
         recipe = recipe_of_export(plan)
     except (InputError, OSError) as error:
@@ -81,6 +82,15 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
     )
     result = perform(job, force=force)
     return proof.certified(result) if plan.chain is not None else result
+
+
+def _require_inputs(plan: ExportPlan) -> None:
+    """Refuse a plan without L2 files: recordings that failed, or whose L2 file is not made yet."""
+    if not plan.inputs:
+        why = "; ".join(f"{k}: {v}" for k, v in plan.failed.items()) or "no L2 file is there yet"
+        raise InputError(
+            "an export needs one L2 file at least", place=plan.dataset, got=why, code="nothing-to-build"
+        )
 
 
 def check_export(plan: ExportPlan, path: Path) -> CheckReport:

@@ -6,6 +6,7 @@ What is not here: the formats themselves, see `trajpipe_tests.export`.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from trajpipe.core.names import Stage
 from trajpipe.export.options import ExportOptions
 from trajpipe.pipeline.catalogue import InvalidCatalogueError, load_catalogue
 from trajpipe.pipeline.catalogue_export import ExportOptions as ExportEntry
-from trajpipe.pipeline.export_lerobot import options_of
+from trajpipe.pipeline.export_lerobot import export, options_of
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult
 from trajpipe.pipeline.run import run
@@ -211,3 +212,13 @@ def test_unsuccessful_episodes_are_in_the_ledger_of_their_own_file(tmp_path: Pat
     stored = Ledger.load(project.lerobot_path("lift").with_name("lift.ledger.json"))
     assert stored.to_json() == result.ledger.to_json()
     assert _meta(project, "info.json")["total_episodes"] == 4
+
+
+def test_an_export_without_l2_files_says_so_and_asks_for_no_rate(tmp_path: Path) -> None:
+    """A second recording gives the first one's L2 file another name: until it is made there is none."""
+    project = _with_failures(tmp_path / "data")
+    result = export(replace(project.export_plan("lift"), failed={}))
+    assert not result.ok
+    assert result.error == "lift: an export needs one L2 file at least; got no L2 file is there yet"
+    assert {f.code for r in result.checks.results for f in r.findings} == {"nothing-to-build"}
+    assert not project.lerobot_path("lift").exists()
