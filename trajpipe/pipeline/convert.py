@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trajpipe.checks.registry import run_checks
+from trajpipe.checks.registry import CheckResult, run_checks
 from trajpipe.core import atomic, names, provenance
 from trajpipe.core.conventions import Conventions
-from trajpipe.core.errors import InputError, OutputExistsError, TrajpipeError, UsageError
+from trajpipe.core.errors import InputError, TrajpipeError, UsageError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.order import natural_key, natural_sorted, slug
@@ -29,12 +29,32 @@ from trajpipe.hdf5.attributes import text
 from trajpipe.hdf5.files import open_hdf5
 from trajpipe.pipeline import export_lerobot, init_store
 from trajpipe.pipeline.build_store import build_store
+from trajpipe.pipeline.convert_sources import (
+    exclusions_of,
+    expanded,
+    rate_is_known,
+    require_apart,
+    require_exclusions_known,
+    require_ours,
+    require_there,
+    twins_of,
+    without_rate,
+)
 from trajpipe.pipeline.convert_store import export_store, is_store
 from trajpipe.pipeline.ingest import IngestPlan, ingest
-from trajpipe.pipeline.results import Job, Made, StageResult, Status, entry_of, failed_plainly, perform
+from trajpipe.pipeline.results import (
+    NOTICED,
+    SOURCE_FINDINGS,
+    Job,
+    Made,
+    StageResult,
+    Status,
+    entry_of,
+    failed_plainly,
+    perform,
+)
 from trajpipe.pipeline.store_plan import LafanOptions, LeRobotOptions, LiberoOptions, StorePlan
 from trajpipe.sources.base import detect, source
-from trajpipe.sources.base import sources as source_kinds
 from trajpipe.sources.detection import LAFAN, LIBERO
 
 TO_DEMOS: Final = "demos"
@@ -55,6 +75,7 @@ class ConvertOptions:
         conventions: Declared conventions.
         options: Source-specific options.
         filters: Which episodes stay.
+        exclude: Episodes left out by hand: `DEMO`, `FILE:DEMO`, or `FILE`, with or without its suffix.
         image_layout: L2 images: `strips` or `frames`.
         fletcher32: L2 checksums.
         align_causal: Shift `after_action` recordings.
@@ -76,6 +97,7 @@ class ConvertOptions:
     conventions: Conventions = field(default_factory=Conventions)
     options: Mapping[str, Any] = field(default_factory=dict)
     filters: Filters = field(default_factory=Filters)
+    exclude: tuple[str, ...] = ()
     image_layout: ImageLayout = "strips"
     fletcher32: bool = False
     align_causal: bool = False
@@ -127,24 +149,50 @@ def convert(
         UsageError: no source or one that is not there, an unknown target, the destination among the sources.
         OutputExistsError: the destination exists, and trajpipe did not make it.
     """
-    if to == TO_STORE and sources and all(s.suffix in init_store.SUFFIXES for s in sources):
+    if to not in targets():
+        raise UsageError("no such target", got=to, expected=f"one of {', '.join(targets())}")
+    require_there(sources)
+    if to == TO_STORE and all(s.suffix in init_store.SUFFIXES for s in sources):
+        require_apart(sources, [destination])
         return [_init_store(sources, destination, options)]
     sources = expanded(sources, options.kind)
-    _require_usable(sources, destination, to)
     into_folder = to == TO_DEMOS and (destination.is_dir() or destination.suffix not in (".hdf5", ".h5"))
-    for target in [_l2_name(s, destination, True) for s in sources] if into_folder else [destination]:
+    written = [_l2_name(s, destination, into_folder) for s in sources] if into_folder else [destination]
+    require_apart(sources, written)
+    require_exclusions_known(sources, options.exclude)
+    for target in written:
         require_ours(target, force=options.force)
     if options.kind is None and any(is_store(s) for s in sources):
-        return [_from_store(sources, destination, to, options, progress)]
-    if into_folder or (to == TO_DEMOS and len(sources) == 1):
-        return [_to_l2(s, _l2_name(s, destination, into_folder), options, progress) for s in sources]
+        results = [_from_store(sources, destination, to, options, progress)]
+    elif into_folder or (to == TO_DEMOS and len(sources) == 1):
+        results = [_to_l2(s, _l2_name(s, destination, into_folder), options, progress) for s in sources]
+    elif to not in (TO_DEMOS, TO_STORE) and not rate_is_known(sources, options.kind, options.conventions):
+        dataset = _dataset_of(destination, options)
+        results = [failed_plainly(dataset, Stage.LEROBOT, "", destination, without_rate(sources))]
+    else:
+        results = _together(sources, destination, to, options, progress)
+    twins = twins_of(sources)
+    if len(twins):
+        results[-1].checks.results.insert(0, CheckResult(SOURCE_FINDINGS, NOTICED, False, twins))
+    return results
+
+
+def _together(
+    sources: Sequence[Path], destination: Path, to: str, options: ConvertOptions, progress: Progress
+) -> list[StageResult]:
+    """L2 files of all sources, the raw ones' under a temporary folder; then the output of all of them."""
     with atomic.named_temporary(destination) as temporary:
         steps, inputs = _ingested(sources, temporary.parent / "l2", options, progress)
         failures = {r.key: r.error or "a blocking check failed" for r in steps if not r.usable}
-        file = destination.suffix in (".hdf5", ".h5")
-        dataset = options.name or slug(destination.stem if file else destination.name)
-        final = _build(dataset, inputs, failures, (to, destination), options, progress)
+        final = _build(
+            _dataset_of(destination, options), inputs, failures, (to, destination), options, progress
+        )
     return [*steps, final]
+
+
+def _dataset_of(destination: Path, options: ConvertOptions) -> str:
+    file = destination.suffix in (".hdf5", ".h5")
+    return options.name or slug(destination.stem if file else destination.name)
 
 
 def _init_store(sources: Sequence[Path], destination: Path, options: ConvertOptions) -> StageResult:
@@ -161,64 +209,6 @@ def _init_store(sources: Sequence[Path], destination: Path, options: ConvertOpti
     ordered = sorted(sources, key=lambda p: natural_key(p.name))
     plan = init_store.InitPlan(name, tuple(ordered), options.scene, destination, libero)
     return init_store.build_init_store(plan, force=options.force)
-
-
-def expanded(sources: Sequence[Path], kind: str | None = None) -> list[Path]:
-    """Sources with folders replaced by the recordings in them, in natural order.
-
-    A folder that is a recording by itself stays. Files that no source recognises are left out of a folder.
-
-    Raises:
-        UsageError: a folder holds no recording.
-    """
-    readers = list(source_kinds().values()) if kind is None else [source(kind)]
-    out: list[Path] = []
-    for path in sources:
-        if not path.is_dir() or any(reader.detect(path) for reader in readers):
-            out.append(path)
-            continue
-        found = {p for reader in readers for g in reader.globs for p in path.glob(g) if reader.detect(p)}
-        if not found:
-            raise UsageError("the folder holds no recording", got=path, hint="See `trajpipe sources`.")
-        out.extend(sorted(found, key=lambda p: natural_key(p.name)))
-    return out
-
-
-def _require_usable(sources: Sequence[Path], destination: Path, to: str) -> None:
-    if not sources:
-        raise UsageError("name one recording at least")
-    if to not in targets():
-        raise UsageError("no such target", got=to, expected=f"one of {', '.join(targets())}")
-    if destination.exists() and any(s.exists() and s.samefile(destination) for s in sources):
-        raise UsageError("the destination is one of the sources", got=destination)
-    absent = [s for s in sources if not s.exists()]
-    if absent:
-        listed = ", ".join(str(s) for s in absent[:3])
-        raise UsageError("a source is not there", got=listed, hint="Check the path.", code="missing-file")
-
-
-def require_ours(target: Path, *, force: bool) -> None:
-    """Refuse to put an output over what trajpipe did not make.
-
-    `force` replaces a file and a LeRobot folder; never a device, and never another folder.
-
-    Raises:
-        OutputExistsError: it exists and is not ours.
-        UsageError: it is neither a file nor a folder.
-    """
-    if not target.exists():
-        return
-    if not (target.is_file() or target.is_dir()):
-        raise UsageError("the destination is neither a file nor a folder", got=target)
-    if provenance.read_stamp(target) is not None or (target.is_dir() and not any(target.iterdir())):
-        return
-    if target.is_dir() and not (target / "meta" / "info.json").is_file():
-        hint = "Name a new folder; --force does not delete it either."
-    elif force:
-        return
-    else:
-        hint = "Use --force to replace it."
-    raise OutputExistsError("the destination exists, and trajpipe did not make it", place=target, hint=hint)
 
 
 def _l2_name(recording: Path, destination: Path, folder: bool) -> Path:
@@ -253,6 +243,7 @@ def _plan(recording: Path, target: Path, options: ConvertOptions) -> IngestPlan:
         tag=options.tag,
         task=options.task,
         filters=options.filters,
+        exclude=exclusions_of(recording, options.exclude),
         splits={"": names.Split.TRAIN.value},
         own_masks=True,
         align_causal=options.align_causal,
@@ -268,7 +259,7 @@ def _ingested(
     results: list[StageResult] = []
     inputs: list[Path] = []
     for number, recording in enumerate(sources):
-        if is_l2(recording) and options.kind is None:
+        if is_l2(recording) and options.kind is None and not _selects(options):
             results.append(_checked_l2(recording))
             if results[-1].usable:
                 inputs.append(recording)
@@ -278,6 +269,13 @@ def _ingested(
         if result.usable:
             inputs.append(result.path)
     return results, inputs
+
+
+def _selects(options: ConvertOptions) -> bool:
+    """True when some episodes may be left out: an L2 file is then read anew, and not taken as it is."""
+    return bool(options.exclude) or options.filters != Filters(
+        unknown_success=options.filters.unknown_success
+    )
 
 
 def _checked_l2(path: Path) -> StageResult:

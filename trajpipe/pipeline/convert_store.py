@@ -28,12 +28,12 @@ from trajpipe.store.rate import own_rate
 
 
 def is_store(path: Path) -> bool:
-    """True for a trajectory store with our manifest (or noeira's)."""
+    """True for a trajectory store: with our manifest (or noeira's), or with an episode index alone."""
     if not path.is_file() or not looks_like_hdf5(path):
         return False
     try:
         with open_hdf5(path) as file:
-            return names.STORE_MANIFEST in file
+            return names.STORE_MANIFEST in file or {names.STORE_EP_LEN, names.STORE_EP_OFFSET} <= set(file)
     except TrajpipeError:
         return False
 

@@ -61,8 +61,12 @@ def test_a_mask_that_was_never_written(invoke: Command, tmp_path: Path, verb: st
     path = write_recording("isaaclab", tmp_path / "take.hdf5", episodes=2, rows=(8, 9))
     with h5py.File(path, "r+") as file:
         file.create_dataset("mask/train", (10**11,), "S8", chunks=(1000,))
-    more = {"convert": [tmp_path / "o.hdf5"], "report": ["-o", tmp_path / "a.html"], "check": []}[verb]
-    ran = invoke(verb, path, *more)
+    options: dict[str, list[str | Path]] = {
+        "convert": [tmp_path / "o.hdf5"],
+        "report": ["-o", tmp_path / "a.html"],
+        "check": [],
+    }
+    ran = invoke(verb, path, *options[verb])
     assert ran.code in (1, 2)
     assert "mask/train" in ran.out + ran.err
     assert "never-written" in ran.out + ran.err

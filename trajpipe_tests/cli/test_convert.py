@@ -243,3 +243,111 @@ def test_the_real_isaaclab_recording_to_every_target(
     with h5py.File(tmp_path / "o.hdf5") as handle:
         assert (handle.attrs["format_version"], handle["data"].attrs["total"]) == (1, 2163)
         assert len(handle["data"]) == 10
+
+
+def test_the_same_recording_twice_is_told_and_can_fail(invoke: Command, tmp_path: Path) -> None:
+    path = write_recording("isaaclab", tmp_path / "take.hdf5", episodes=2, rows=(8, 9))
+    twin = tmp_path / "twin.hdf5"
+    twin.write_bytes(path.read_bytes())
+    for number, sources in enumerate(([path, path], [path, twin], [tmp_path / "." / "take.hdf5", path])):
+        ran = invoke("convert", *sources, tmp_path / f"{number}.h5", "--json")
+        assert ran.code == 0
+        found = [f for r in ran.json["results"][-1]["checks"]["results"] for f in r["findings"]]
+        assert [f["severity"] for f in found if f["code"] == "recordings-identical"] == ["warn"]
+        assert "equal byte for byte" in invoke("convert", *sources, tmp_path / f"{number}.h5").out
+        assert invoke("convert", *sources, tmp_path / f"{number}.h5", "--fail-on", "warn").code == 1
+    other = write_recording("isaaclab", tmp_path / "other.hdf5", episodes=2, rows=(8, 9), seed=7)
+    assert "byte for byte" not in invoke("convert", path, other, tmp_path / "two.h5").out
+
+
+def test_the_share_that_must_stay_and_exclusions(invoke: Command, tmp_path: Path) -> None:
+    path = write_recording("isaaclab", tmp_path / "take.hdf5", episodes=4, rows=(8, 9))
+    other = write_recording("isaaclab", tmp_path / "other.hdf5", episodes=4, rows=(8, 9), seed=7)
+    ran = invoke("convert", path, other, tmp_path / "a.h5", "--exclude", "demo_3,take:demo_0", "--json")
+    assert ran.code == 0, ran.err
+    rejected = [
+        (entry["recording"], r["episode"], r["reason"])
+        for result in ran.json["results"][:2]
+        for entry in result["ledger"]["entries"]
+        for r in entry["rejected"]
+    ]
+    assert sorted(rejected) == [
+        ("other.hdf5", "demo_3", "excluded"),
+        ("take.hdf5", "demo_0", "excluded"),
+        ("take.hdf5", "demo_3", "excluded"),
+    ]
+    ran = invoke("convert", path, tmp_path / "b.hdf5", "--exclude", "demo_3,demo_2", "--min-kept", "0.75")
+    assert ran.code == 1
+    assert "too-few-kept" in ran.out
+    assert not (tmp_path / "b.hdf5").exists()
+    assert invoke("convert", path, tmp_path / "b.hdf5", "--exclude", "demo_3", "--min-kept", "0.75").code == 0
+    assert "exclude-not-found" in invoke("convert", path, tmp_path / "c.hdf5", "--exclude", "demo_9").out
+    ran = invoke("convert", path, tmp_path / "d.hdf5", "--exclude", "tkae:demo_0")
+    assert (ran.code, "names no source" in ran.err) == (2, True)
+    whole = invoke("convert", path, other, tmp_path / "e.h5", "--exclude", "other.hdf5", "--json")
+    assert whole.json["results"][-1]["facts"]["episodes"] == 4
+
+
+def test_filters_hold_for_l2_sources_too(invoke: Command, tmp_path: Path) -> None:
+    path = write_recording("isaaclab", tmp_path / "take.hdf5", episodes=3, rows=(8, 9))
+    assert invoke("convert", path, tmp_path / "l2.hdf5").code == 0
+    ran = invoke("convert", tmp_path / "l2.hdf5", tmp_path / "s.h5", "--exclude", "demo_0", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["results"][-1]["facts"]["episodes"] == 2
+
+
+def test_an_export_without_a_rate_fails_before_anything_is_built(invoke: Command, tmp_path: Path) -> None:
+    path = write_recording("robosuite", tmp_path / "demo.hdf5", episodes=2, rows=(8, 9))
+    ran = invoke("convert", path, tmp_path / "out", "--to", "lerobot-v2.1", "--json")
+    assert ran.code == 1
+    results = ran.json["results"]
+    assert [r["stage"] for r in results] == ["lerobot"]
+    assert results[0]["checks"]["results"][0]["code"] == "fps-unknown"
+    assert "--fps" in results[0]["error"]
+
+
+def test_destinations_that_would_cost_a_source_are_refused_before_any_work(
+    invoke: Command, tmp_path: Path
+) -> None:
+    raw, twin = tmp_path / "raw", tmp_path / "twin"
+    raw.mkdir()
+    twin.mkdir()
+    path = write_recording("isaaclab", raw / "take.hdf5", episodes=2, rows=(8, 9))
+    other = write_recording("isaaclab", twin / "take.hdf5", episodes=2, rows=(8, 9), seed=7)
+    lerobot = tmp_path / "lr"
+    export = ("--to", "lerobot-v2.1", "--fps", "20", "--task", "Lift.", "--codec", "png")
+    assert invoke("convert", path, lerobot, *export).code == 0
+    (lerobot / "more.hdf5").write_bytes(path.read_bytes())
+    (tmp_path / "link.h5").symlink_to("no/where")
+    (tmp_path / "hard.hdf5").hardlink_to(path)
+    before = path.read_bytes()
+    refused: list[tuple[tuple[str | Path, ...], str]] = [
+        ((path, raw, "--to", "demos"), "is one of the sources"),
+        ((path, tmp_path / "hard.hdf5"), "is one of the sources"),
+        ((lerobot, lerobot / "sub", "--to", "lerobot-v2.1"), "lies inside a source"),
+        ((lerobot / "more.hdf5", lerobot, *export), "holds a source"),
+        ((path, other, tmp_path / "both", "--to", "demos"), "two sources would become one file"),
+        ((path, tmp_path / "link.h5"), "a link to what is not there"),
+    ]
+    for arguments, words in refused:
+        ran = invoke("convert", *arguments, "--force")
+        assert ran.code == 2, arguments
+        assert words in ran.err
+    assert path.read_bytes() == before
+    assert (lerobot / "more.hdf5").is_file()
+    assert not (lerobot / "sub").exists()
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_store_without_a_manifest_is_a_store_for_convert_too(invoke: Command, tmp_path: Path) -> None:
+    path = tmp_path / "foreign.h5"
+    with h5py.File(path, "w") as file:
+        file["ep_len"], file["ep_offset"] = [6, 4], [0, 6]
+        file["action"] = [[float(i), 0.5] for i in range(10)]
+        file["state"] = [[float(i)] for i in range(10)]
+    assert invoke("inspect", path, "--json").json["kind"] == "store"
+    asked = ("--to", "lerobot-v2.1", "--task", "Push.")
+    assert "fps-unknown" in invoke("convert", path, tmp_path / "a", *asked).out
+    ran = invoke("convert", path, tmp_path / "a", *asked, "--fps", "10", "--state", "state", "--json")
+    assert ran.code == 0, ran.out
+    assert ran.json["results"][-1]["facts"]["episodes"] == 2

@@ -5,14 +5,13 @@ What is not here: the rules, see `trajpipe.checks`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
-from trajpipe.cli.verbs.options import QuaternionOrderOption, QuaternionsOption, quaternion_site
+from trajpipe.cli.verbs.options import FailOn, QuaternionOrderOption, QuaternionsOption, quaternion_site
 from trajpipe.core import names
 from trajpipe.core.conventions import Conventions
 from trajpipe.core.errors import InputError, LockedError, TrajpipeError, UsageError
@@ -27,13 +26,6 @@ EXAMPLES: Final = {
     "  trajpipe check out.h5 --fail-on warn           exit code 1 on warnings too"
 }
 UNREADABLE: Final = "readable"
-
-
-class FailOn(StrEnum):
-    """From which severity on the exit code is 1."""
-
-    ERROR = "error"
-    WARN = "warn"
 
 
 @dataclass(frozen=True, slots=True)

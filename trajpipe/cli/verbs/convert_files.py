@@ -14,6 +14,7 @@ import typer
 
 from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal
 from trajpipe.cli.verbs.options import (
+    FailOn,
     QuaternionOrderOption,
     QuaternionsOption,
     json_pairs,
@@ -111,6 +112,14 @@ RobotTypeOption = Annotated[str | None, typer.Option(help="Robot's name in LeRob
 Gr00tOption = Annotated[bool, typer.Option("--gr00t", help="Refuse what GR00T's loaders cannot read.")]
 OnlySuccessOption = Annotated[bool, typer.Option("--only-success", help="Drop episodes that failed.")]
 MinLengthOption = Annotated[int, typer.Option(min=1, help="Drop episodes with fewer rows.")]
+MinKeptOption = Annotated[
+    float, typer.Option(min=0, max=1, help="Fail when less than this share of a recording's episodes stays.")
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DEMO|FILE:DEMO,…", help="Leave these out: of every recording, or of one."),
+]
+FailOnOption = Annotated[FailOn, typer.Option(help="`warn`: warnings make the code 1 too.")]
 UnknownSuccessOption = Annotated[UnknownSuccess, typer.Option(help="What an unknown success counts as.")]
 AlignmentOption = Annotated[
     names.Alignment | None, typer.Option(help="Whether obs[t] was recorded before or after action[t].")
@@ -154,6 +163,9 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command, read th
     only_success: OnlySuccessOption = False,
     min_length: MinLengthOption = 1,
     unknown_success: UnknownSuccessOption = UnknownSuccess.KEEP,
+    min_kept: MinKeptOption = 0.0,
+    exclude: ExcludeOption = None,
+    fail_on: FailOnOption = FailOn.ERROR,
     alignment: AlignmentOption = None,
     align_causal: AlignOption = False,
     layout: LayoutOption = Layout.AUTO,
@@ -166,14 +178,14 @@ def convert(  # noqa: PLR0913  (one parameter per option of the command, read th
     """Convert recordings to L2 (demos), a trajectory store or a LeRobot folder; no catalogue is needed.
 
     Several sources become one dataset. A broken recording fails alone and is listed. What is unchanged
-    is not built again (--force builds it). Exit code 0: built and every check passed; 1: something
-    failed or was found; 2: could not run.
+    is not built again (--force builds it). Exit code 0: built and every check passed, whatever was
+    rejected (--min-kept bounds it); 1: something failed or was found; 2: could not run.
     """
     given = SimpleNamespace(**locals())
     terminal: Terminal = ctx.obj
     sources, destination = _sources_and_destination(paths)
     target = _target(to, destination, terminal)
-    return _convert(sources, destination, target, _options(given, terminal), terminal)
+    return _convert(sources, destination, target, _options(given, terminal), terminal, fail_on=fail_on)
 
 
 def _conventions(given: SimpleNamespace) -> Conventions:
@@ -209,7 +221,10 @@ def _options(given: SimpleNamespace, terminal: Terminal) -> "ConvertOptions":
         task=given.task,
         conventions=_conventions(given),
         options=json_pairs(given.option, "--option"),
-        filters=Filters(given.only_success, given.min_length, given.unknown_success.value),
+        filters=Filters(
+            given.only_success, given.min_length, given.unknown_success.value, min_kept=given.min_kept
+        ),
+        exclude=words(given.exclude) or (),
         align_causal=given.align_causal,
         store=_given(cameras=cameras, demos_per_task=given.demos, images=images),
         layout=given.layout.value,
@@ -233,26 +248,37 @@ def _export(given: SimpleNamespace) -> dict[str, Any]:
 
 
 def _convert(
-    sources: Sequence[Path], destination: Path, to: str, options: "ConvertOptions", terminal: Terminal
+    sources: Sequence[Path],
+    destination: Path,
+    to: str,
+    options: "ConvertOptions",
+    terminal: Terminal,
+    *,
+    fail_on: FailOn,
 ) -> int:
+    from trajpipe.core.findings import Severity
     from trajpipe.pipeline.convert import convert as convert_files
 
     began = time.perf_counter()
     with terminal.progress() as progress:
         results = convert_files(sources, destination, to, options, progress)
     fine = bool(results) and all(r.ok for r in results)
-    _show(results, destination, time.perf_counter() - began, terminal)
+    if fail_on is FailOn.WARN:
+        fine = fine and not any(r.checks.fails(Severity.WARN) for r in results)
+    _show(results, destination, time.perf_counter() - began, terminal, fine=fine)
     return EXIT_FINE if fine else EXIT_FINDINGS
 
 
-def _show(results: "Sequence[StageResult]", destination: Path, duration: float, terminal: Terminal) -> None:
+def _show(
+    results: "Sequence[StageResult]", destination: Path, duration: float, terminal: Terminal, *, fine: bool
+) -> None:
     from trajpipe.cli.results import closing_line, is_there, render_results, shown_path
 
     there = is_there(results[-1]) if results else False
     follow = [f"trajpipe {verb} {shown_path(destination)}" for verb in ("inspect", "check")] if there else []
     terminal.document(
         {
-            "ok": bool(results) and all(r.ok for r in results),
+            "ok": fine,
             "seconds": round(duration, 3),
             "destination": str(destination),
             "results": [r.to_json() for r in results],

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from trajpipe.cli.terminal import EXIT_COULD_NOT, Terminal, printable, write_text
-from trajpipe.cli.verbs.options import CatalogueOption, RootOption, chosen_datasets, open_project, words
+from trajpipe.cli.verbs.options import (
+    CatalogueOption,
+    FailOn,
+    RootOption,
+    chosen_datasets,
+    open_project,
+    words,
+)
 from trajpipe.core.errors import UsageError
 from trajpipe.core.findings import Severity
 from trajpipe.core.names import Stage
@@ -59,13 +66,6 @@ class Format(StrEnum):
     JSON = "json"
     JUNIT = "junit"
     SARIF = "sarif"
-
-
-class FailOn(StrEnum):
-    """The least severity that makes the code 1."""
-
-    ERROR = "error"
-    WARN = "warn"
 
 
 def gate(  # noqa: PLR0913  (one parameter per option of the command)

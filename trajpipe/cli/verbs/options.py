@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from trajpipe.pipeline.project import Project
 
 
+class FailOn(StrEnum):
+    """From which severity on the exit code is 1."""
+
+    ERROR = "error"
+    WARN = "warn"
+
+
 class QuaternionOrder(StrEnum):
     """Order of a quaternion's values: scalar first or scalar last."""
 
