@@ -14,7 +14,7 @@ import typer
 
 from trajpipe.cli.terminal import Terminal, printable, write_text
 from trajpipe.core import jsontext
-from trajpipe.core.errors import TrajpipeError
+from trajpipe.core.errors import TrajpipeError, on_one_line, told
 from trajpipe.core.temporaries import targets_named
 
 _BUG_HINT: Final = "This is a bug of trajpipe: run it again with -v -v and report what it prints."
@@ -70,7 +70,12 @@ def describe(error: BaseException) -> dict[str, str]:
         parts = {"code": "no-memory", "rule": "out of memory", "hint": "Run with fewer --jobs."}
     else:
         parts = {"code": "internal", "rule": f"{type(error).__name__}: {error}", "hint": _BUG_HINT}
-    return {key: targets_named(str(value)) for key, value in parts.items() if value is not None}
+    return {key: targets_named(_text(key, value)) for key, value in parts.items() if value is not None}
+
+
+def _text(key: str, value: object) -> str:
+    """Rules and hints may have lines of their own; a place has one."""
+    return on_one_line(value) if key == "place" else told(value) if key in ("got", "expected") else str(value)
 
 
 def _of_usage(error: typer.TyperException) -> dict[str, object | None]:

@@ -16,6 +16,7 @@ from rich.text import Text
 from trajpipe.cli.formatting import seconds, size
 from trajpipe.cli.reports import render_finding, render_findings
 from trajpipe.cli.terminal import cell, printable, table
+from trajpipe.core.errors import on_one_line
 from trajpipe.core.findings import Finding, Severity
 from trajpipe.core.ledger import Ledger, Rejection
 from trajpipe.core.names import Stage
@@ -117,7 +118,7 @@ def render_rejections(results: Sequence[StageResult]) -> Iterator[RenderableType
 
 
 def _rejection(stage: Stage, rejection: Rejection) -> Text:
-    text = Text(printable(f"{rejection.recording}:{rejection.episode}  "), overflow="fold")
+    text = Text(printable(on_one_line(f"{rejection.recording}:{rejection.episode}  ")), overflow="fold")
     text.append(rejection.reason, style="yellow")
     detail = f"  {rejection.detail}" if rejection.detail else ""
     return text.append(printable(f"{detail} · {stage.value}"), style="dim")

@@ -5,17 +5,34 @@ What is not here: findings (evidence of a check), see `trajpipe.core.findings`.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+# C0 and C1 controls, and Unicode's own line and paragraph separators.
+_BREAKS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def on_one_line(value: object) -> str:
+    """A value as text in which control characters and line ends are escapes: a name must not break a line."""
+    text = str(value)
+    return text if text.isprintable() else _BREAKS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def told(value: object) -> str:
+    """What was found or expected, as text: prose keeps its lines, any other value is on one."""
+    if not isinstance(value, str):
+        return on_one_line(value)
+    return "\n".join(on_one_line(line) for line in value.split("\n"))
 
 
 def _message(
     rule: str, place: object | None, got: object | None, expected: object | None, hint: str | None
 ) -> str:
-    text = f"{place}: {rule}" if place is not None else rule
+    text = f"{on_one_line(place)}: {rule}" if place is not None else rule
     if got is not None:
-        text += f"; got {got}"
+        text += f"; got {told(got)}"
     if expected is not None:
-        text += f"; expected {expected}"
+        text += f"; expected {told(expected)}"
     return f"{text}. {hint}" if hint else text
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from trajpipe.core.errors import on_one_line, told
+
 MAX_REPEATS: Final = 3
 
 
@@ -41,7 +43,7 @@ class Place:
 
     def __str__(self) -> str:
         parts = [self.file, self.demo, self.column, None if self.row is None else f"row {self.row}"]
-        return " · ".join(p for p in parts if p is not None) or "(whole)"
+        return on_one_line(" · ".join(p for p in parts if p is not None) or "(whole)")
 
     def to_json(self) -> dict[str, Any]:
         """The parts that are known."""
@@ -72,9 +74,9 @@ class Finding:
     def __str__(self) -> str:
         text = f"{self.severity.upper()} {self.code} {self.place}: {self.message}"
         if self.got is not None:
-            text += f"; got {self.got}"
+            text += f"; got {told(self.got)}"
         if self.expected is not None:
-            text += f"; expected {self.expected}"
+            text += f"; expected {told(self.expected)}"
         return text
 
     def to_json(self) -> dict[str, Any]:

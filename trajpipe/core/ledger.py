@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trajpipe.core import jsontext, names
-from trajpipe.core.errors import InputError
+from trajpipe.core.errors import InputError, on_one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Rejection:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.recording}:{self.episode} {self.reason}" + (f" ({self.detail})" if self.detail else "")
+        text = f"{on_one_line(f'{self.recording}:{self.episode}')} {self.reason}"
+        return text + (f" ({self.detail})" if self.detail else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def checked_env_args(env_args: Mapping[str, Any]) -> dict[str, Any]:
                 place=names.ATTR_ENV_ARGS,
                 got=repr(value.get(key)),
                 expected=kind.__name__,
-                hint="Declare env_args or env_name for this raw entry in the catalogue.",
+                hint="Declare env_args or env_name for this raw entry in the catalogue, or pass --env-name.",
                 code="bad-env-args",
             )
     return value

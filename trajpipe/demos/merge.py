@@ -220,7 +220,7 @@ def _require_one_layout(files: Iterable[DemosFile]) -> None:
                 place=place,
                 got=_listed(lines),
                 expected=f"the terms of {first[0]}",
-                hint="Rename or drop terms in the catalogue so that both sides agree.",
+                hint="Rename or drop terms in the catalogue (--rename KEY=TERM) so that both sides agree.",
                 code="different-terms",
             )
 

@@ -208,7 +208,8 @@ def _column(episode: Episode, path: str) -> Column:
             "the episode has no such term",
             place=_place(episode, path),
             got=f"terms {', '.join(natural_sorted(episode.columns))}",
-            hint="Correct the term's name in the export options, or rename it in the catalogue's `terms`.",
+            hint="Correct the term's name in the export options (--state, --cameras), or rename it in the "
+            "catalogue's `terms` (--rename KEY=TERM).",
             code="no-such-term",
         )
     return column
@@ -279,7 +280,8 @@ def require_same(first: Sequence[Feature], episode: Episode, found: Sequence[Fea
                 place=Place(episode.source_file or None, episode.name, name),
                 got=_describe(theirs.get(name)),
                 expected=f"{_describe(ours.get(name))}, as in the first episode",
-                hint="Choose the terms that all recordings have, or rename terms in the catalogue.",
+                hint="Choose the terms that all recordings have (--state), or rename terms in the catalogue "
+                "(--rename KEY=TERM).",
                 code="features-differ",
             )
 

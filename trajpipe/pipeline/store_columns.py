@@ -82,7 +82,7 @@ def columns_of(plan: StorePlan) -> list[ColumnSource]:
                 place=Place(file=plan.inputs[0].name, column=", ".join(column.paths)),
                 got=column.name,
                 expected="letters, digits, _ and . (no leading digit), used once",
-                hint="Rename the term with `terms:` in the catalogue.",
+                hint="Rename the term with `terms:` in the catalogue, or pass --rename KEY=TERM.",
             )
         seen.add(column.name)
     return found
@@ -167,7 +167,7 @@ def agree(episode: Episode, columns: list[ColumnSource], plan: StorePlan, file: 
             place=Place(file=file, demo=episode.name),
             got=lacks,
             expected=f"the terms of {first}",
-            hint="Rename with `terms:` of the raw entry, or choose with `store: terms:`.",
+            hint="Rename with `terms:` of the raw entry (--rename KEY=TERM), or choose with `store: terms:`.",
             code="term-missing",
         )
     for column in columns:

@@ -33,7 +33,7 @@ def rename_terms(episode: Episode, terms: Mapping[str, str]) -> Episode:
             raise SchemaError(
                 "two obs terms would get one name",
                 place=Place(file=episode.source_file, demo=episode.name, column=new),
-                hint="Change the rename map `terms:` of this raw entry.",
+                hint="Change the rename map `terms:` of this raw entry (--rename).",
             )
         columns[new] = column
     return episode.with_columns(columns)

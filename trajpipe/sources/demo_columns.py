@@ -181,7 +181,8 @@ def _of_length(reading: ColumnReading, demo: str, path: str, column: Column, len
         return sliced(column, first, first + length)
     hint = None
     if rows == length + 1 and _top(path) in OBS_GROUPS:
-        hint = "Add `options: {image_alignment: drop_first}` or `drop_last` to the raw entry."
+        hint = "Add `options: {image_alignment: drop_first}` or `drop_last` to the raw entry, or pass "
+        hint += "--option image_alignment=drop_first."
     raise SchemaError(
         "every column of a demo has one row per action",
         place=place,
@@ -206,7 +207,8 @@ def _split_obs(reading: ColumnReading, demo: str, out: DemoColumns) -> DemoColum
                 place=place,
                 got=f"shape {joined.shape}",
                 hint="Add to the raw entry of data/datasets.yaml:\n    conventions:\n      term_widths: "
-                f"{{<term>: <width>, …}}\nin recorded order, {width} in all.",
+                f"{{<term>: <width>, …}}\nin recorded order, {width} in all; "
+                "or pass --term-width TERM=N for each.",
                 code="obs-concatenated",
             )
         total = sum(reading.term_widths.values())
@@ -216,7 +218,7 @@ def _split_obs(reading: ColumnReading, demo: str, out: DemoColumns) -> DemoColum
                 place=place,
                 got=f"{' + '.join(map(str, reading.term_widths.values()))} = {total}",
                 expected=f"{width}",
-                hint="Correct `term_widths` in the conventions of the raw entry.",
+                hint="Correct `term_widths` in the conventions of the raw entry (--term-width).",
                 code="term-widths",
             )
         del out.columns[group]
@@ -281,7 +283,7 @@ def converted_columns(reading: ColumnReading, name: str, recorded: DemoColumns) 
 def _float_image(reading: ColumnReading, place: Place, column: Column) -> Finding:
     message = (
         "floats of the shape of colour frames are kept as numbers; "
-        "`options: {float_images: unit}` stores [0, 1] as uint8 frames"
+        "`options: {float_images: unit}` (--option float_images=unit) stores [0, 1] as uint8 frames"
     )
     got = f"{column.dtype} {column.shape}"
     return reading.recording.finding("image-float", message, severity=Severity.WARN, place=place, got=got)

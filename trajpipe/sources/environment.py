@@ -143,7 +143,8 @@ def _lines_to_add() -> str:
         "Add to the raw entry of data/datasets.yaml:\n"
         "    conventions:\n"
         "      env_name: <the task's registered name>\n"
-        "or the whole object as `env_args: {env_name: …, type: 2, env_kwargs: {}}`."
+        "or the whole object as `env_args: {env_name: …, type: 2, env_kwargs: {}}`. "
+        "With convert: --env-name NAME."
     )
 
 

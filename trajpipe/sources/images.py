@@ -114,7 +114,8 @@ def as_image(column: Column, reading: ImageReading, place: Place) -> Column:
                 "the image layout is ambiguous: first and last axis could both be the channels",
                 place=place,
                 got=f"shape {column.shape}",
-                hint="Add `options: {image_layout: hwc}` or `chw` to the raw entry.",
+                hint="Add `options: {image_layout: hwc}` or `chw` to the raw entry, or pass "
+                "--option image_layout=hwc.",
                 code="image-layout",
             )
         layout = reading.layout

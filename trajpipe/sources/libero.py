@@ -64,7 +64,8 @@ class LiberoSource(DemoSource):
             place=gap.place,
             got=gap.got,
             expected=gap.expected,
-            hint="Fetch the file again, or add `options: {allow_gaps: true}` to the raw entry.",
+            hint="Fetch the file again, or add `options: {allow_gaps: true}` to the raw entry "
+            "(--option allow_gaps=true).",
             code="numbering-gaps",
         )
 

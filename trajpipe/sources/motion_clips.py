@@ -154,7 +154,8 @@ def joint_set(count: int, options: MotionOptions, place: Place) -> tuple[str, ..
             place=place,
             got=f"{count} unnamed joint columns",
             expected="29 or 23, or names",
-            hint="Add `options: {joints: [left_hip_pitch_joint, …]}` to the raw entry, in the file's order.",
+            hint="Add `options: {joints: [left_hip_pitch_joint, …]}` to the raw entry, in the file's order, "
+            "or pass --option 'joints=[…]'.",
             code="joints-unnamed",
         )
     return known[count]
@@ -178,7 +179,7 @@ def mapped_joints(
             place=place,
             got=", ".join(strange[:5]),
             expected=f"one of {', '.join(JOINTS)}",
-            hint="Map it with `options: {joint_names: {theirs: ours}}`.",
+            hint="Map it with `options: {joint_names: {theirs: ours}}` (--option 'joint_names={…}').",
             code="joint-sets-differ",
         )
     twice = [n for n, count in Counter(own).items() if count > 1]
@@ -206,7 +207,8 @@ def _filled(absent: Sequence[str], declared: Mapping[str, float] | None, place: 
             "a joint that the clip lacks must be declared",
             place=place,
             got=f"no {', '.join(undeclared)}",
-            hint="Add `options: {missing_joints: 0.0}` to the raw entry (or a map of joint to angle).",
+            hint="Add `options: {missing_joints: 0.0}` to the raw entry (or a map of joint to angle), "
+            "or pass --option missing_joints=0.0.",
             code="joints-missing",
         )
     return {j: declared.get(j, declared.get("*", 0.0)) for j in absent}
@@ -242,7 +244,8 @@ def checked_quaternions(
             place=where,
             got=f"norm {norms[row]:.6g} ({int(bad.sum())} of {len(norms)} rows are off)",
             expected="1",
-            hint="Add `options: {normalise_quaternions: true}` where the recording only scales them.",
+            hint="Add `options: {normalise_quaternions: true}` (--option normalise_quaternions=true) where "
+            "the recording only scales them.",
             code="quaternion-not-unit",
         )
     if options.normalise_quaternions and not np.all(norms > 1e-6):

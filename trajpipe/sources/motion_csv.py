@@ -149,7 +149,7 @@ def _assigned(
             "the root's columns are named x y z and qx qy qz qw",
             place=place,
             got=", ".join(names[:10]),
-            hint="Name them in `options: {columns: [x, y, z, qx, qy, qz, qw, …]}`.",
+            hint="Name them in `options: {columns: [x, y, z, qx, qy, qz, qw, …]}` (--option 'columns=[…]').",
             code="root-unnamed",
         )
     others = [i for i, name in enumerate(names) if i not in root and not _is_index(name)]

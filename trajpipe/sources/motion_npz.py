@@ -95,7 +95,8 @@ def _root(
                 "the order of the root's quaternion must be declared",
                 place=place,
                 got="no order in the file",
-                hint="Add `conventions: {quaternion_order: xyzw}` (or wxyz) to the raw entry.",
+                hint="Add `conventions: {quaternion_order: xyzw}` (or wxyz) to the raw entry, or pass "
+                "--quaternion-order xyzw.",
                 code="quaternion-order-unknown",
             )
     else:

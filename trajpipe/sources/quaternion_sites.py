@@ -100,7 +100,7 @@ def _refuse_outside(site: QuaternionSite, path: str, column: Column, recording: 
             "declared quaternions must fit the column and not overlap",
             place=Place(recording, column=path),
             got=f"starts {list(site.starts)} in a column {width} wide",
-            hint="Correct `starts` in the conventions of the raw entry.",
+            hint="Correct `starts` in the conventions of the raw entry (--quaternions PATH:STARTS).",
             code="quaternion-outside",
         )
 
@@ -167,7 +167,8 @@ def refuse_undeclared(evidence: Mapping[str, _Evidence], reading: QuaternionRead
             hint="Add to the raw entry of data/datasets.yaml, with `starts: []` for what is none:\n"
             "    conventions:\n      quaternions:\n"
             + "\n".join(lines)
-            + "\nor `quaternion_order: xyzw` when every quaternion of it is scalar-last already.",
+            + "\nor `quaternion_order: xyzw` when every quaternion of it is scalar-last already. "
+            "With convert: --quaternions PATH:STARTS, or --quaternion-order xyzw.",
             code="quaternion-undeclared",
         )
 
@@ -241,7 +242,7 @@ def check_declared(evidence: Mapping[str, _Evidence], reading: QuaternionReading
                     place=place,
                     got=got,
                     expected="norm 1",
-                    hint="Correct `starts` in the conventions of the raw entry.",
+                    hint="Correct `starts` in the conventions of the raw entry (--quaternions PATH:STARTS).",
                     code="quaternion-not-unit",
                 )
             message = f"declared action quaternions at {start} are not unit"

@@ -6,12 +6,14 @@ What is not here: where the errors are raised.
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from trajpipe.core import errors
 from trajpipe.core.errors import InputError, MissingNameError, TrajpipeError, UnreadableError
-from trajpipe.core.findings import Place
+from trajpipe.core.findings import Finding, Place, Severity
+from trajpipe.core.ledger import Rejection
 
 LEAVES = [
     (errors.InputError, ValueError, "bad-input"),
@@ -97,3 +99,20 @@ def test_an_os_error_keeps_no_errno_of_its_own() -> None:
 def test_a_code_given_replaces_the_class_s_own_for_that_error_only() -> None:
     assert UnreadableError("cut", code="truncated").code == "truncated"
     assert UnreadableError("cut").code == "unreadable"
+
+
+def test_a_name_never_breaks_the_line() -> None:
+    name = "a\nb\r\x1b[2J\x85\u2028.hdf5"
+    shown = r"a\nb\r\x1b[2J\x85\u2028.hdf5"
+    place = Place(name, "demo\n1", "obs/\tx", 3)
+    assert str(place) == rf"{shown} · demo\n1 · obs/\tx · row 3"
+    assert str(InputError("a rule", place=Path(name), got=Path(name))) == f"{shown}: a rule; got {shown}"
+    assert str(Finding("code", Severity.WARN, "said", place)).count("\n") == 0
+    assert str(Rejection(name, "demo\n1", "why")) == rf"{shown}:demo\n1 why"
+    assert str(InputError("a rule", place="立方体 é")) == "立方体 é: a rule"
+
+
+def test_prose_keeps_its_lines_and_nothing_else() -> None:
+    assert str(InputError("a rule", got="one:\n  two\x1b", expected="x\ty")) == (
+        "a rule; got one:\n  two\\x1b; expected x\\ty"
+    )

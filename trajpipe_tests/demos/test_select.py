@@ -113,7 +113,7 @@ def test_the_hint_names_filters_only_where_one_is_involved(reasons: list[str], h
     few = select.too_few_kept("r.hdf5", 1, rejected, Filters(min_kept=1.0))
     assert few is not None
     assert str(few.hint).startswith(hint)
-    assert str(few.hint).endswith("Or lower `filter: min_kept`.")
+    assert "Or lower `filter: min_kept`" in str(few.hint)
 
 
 def test_nothing_kept_of_many_is_capped_and_counted() -> None:
