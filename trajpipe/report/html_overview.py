@@ -30,6 +30,7 @@ def tiles(report: Report) -> Markup:
     shown = [
         ("episodes", f"{report.known:,}", ""),
         ("rows", f"{rows:,}" if len(report.episodes) == report.known else f"{rows:,} listed", ""),
+        *_failed_recordings(report),
         ("rejected", f"{len(ledger.rejected):,} of {ledger.read:,}" if ledger.entries else "no ledger", ""),
         (
             "checks failed",
@@ -44,6 +45,16 @@ def tiles(report: Report) -> Markup:
     return joined(
         [element("div", element("b", v, cls=c), element("span", k), cls="tile") for k, v, c in shown]
     )
+
+
+def _failed_recordings(report: Report) -> list[tuple[str, str, str]]:
+    """A tile of the recordings that could not be used, when there are any: of the output that lacks most."""
+    ledgers = [o.ledger for o in report.outputs if o.ledger is not None and o.ledger.failed]
+    if not ledgers:
+        return []
+    worst = max(ledgers, key=lambda one: len(one.failed))
+    known = {entry.recording for entry in worst.entries} | set(worst.failed)
+    return [("recordings failed", f"{len(worst.failed):,} of {len(known):,}", "bad")]
 
 
 def stages(report: Report) -> Markup:

@@ -64,11 +64,14 @@ class LagCurve:
 
     @property
     def lag(self) -> int | None:
-        """The peak that most action dimensions tell, the smaller of two; None when none does."""
+        """The peak of more than half of the telling dimensions; None without such a majority.
+
+        A peak at the edge of the window is none: the correlation may rise further beyond it.
+        """
         told = self.peaks[self.telling]
-        if not len(told):
+        lags, votes = np.unique(told[np.abs(told) < MAX_LAG], return_counts=True)
+        if not len(votes) or 2 * int(votes.max()) <= len(told):
             return None
-        lags, votes = np.unique(told, return_counts=True)
         return int(lags[np.argmax(votes)])
 
 
@@ -172,18 +175,31 @@ def lag_plot(
         canvas.box((412, y - 2, 424, y + 2), colour)
         pair = f"{action_labels[index]} moves {state_labels[curve.partners[index]]}"
         canvas.text(429, y, fitted(pair, 150, 10), size=10)
-        canvas.text(632, y, f"{curve.peaks[index]:+d}", anchor="rm", size=10, colour=INK)
+        peak = int(curve.peaks[index])
+        shown = f"{peak:+d}" if abs(peak) < MAX_LAG else "edge"
+        canvas.text(632, y, shown, anchor="rm", size=10, colour=INK)
     if order:
         canvas.text(632, 12, "peak", anchor="rm", size=10, colour=MUTED)
     return Picture(NAME, canvas.png(), f"{_told(curve)}; {caption}, {curve.rows:,} pairs of rows")
 
 
 def _told(curve: LagCurve) -> str:
-    if curve.lag is None:
+    count = int(curve.telling.sum())
+    if not count:
         return f"no action dimension moves a state dimension (|r| < {LEAST_PEAK:g})"
+    if curve.lag is None:
+        return f"lag not clear: {_peaks(curve)} in {count} telling dimensions ({curve.meaning} actions)"
     means = {0: "the state moves in the action's own row", 1: "the state moves into the next row"}.get(
         curve.lag, f"the state follows {curve.lag} rows later" if curve.lag > 1 else "the state moves first"
     )
     agree = int((curve.peaks[curve.telling] == curve.lag).sum())
-    count = int(curve.telling.sum())
     return f"lag {curve.lag:+d} in {agree} of {count} telling dimensions ({curve.meaning} actions): {means}"
+
+
+def _peaks(curve: LagCurve) -> str:
+    """`peaks at +1 (2), +4 (1), at the edge of the window (1)`."""
+    told = curve.peaks[curve.telling]
+    lags, votes = np.unique(told[np.abs(told) < MAX_LAG], return_counts=True)
+    parts = [f"{lag:+d} ({n})" for lag, n in zip(lags.tolist(), votes.tolist(), strict=True)]
+    edge = int((np.abs(told) == MAX_LAG).sum())
+    return "peaks at " + ", ".join([*parts, f"the edge of the window ({edge})"] if edge else parts)

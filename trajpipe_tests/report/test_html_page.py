@@ -138,6 +138,15 @@ def test_tiles_count_rejections_of_the_first_stage_once() -> None:
     assert "no ledger" in overview.tiles(report(outputs=[]))
 
 
+def test_failed_recordings_are_told_at_the_top_in_red() -> None:
+    built = ledger(4, stage="store")
+    built.failed = {f"take_{i}.hdf5": "truncated" for i in range(12)}
+    outputs = [Output("demos", "a", ledger=ledger(4)), Output("store", "s.h5", ledger=built)]
+    shown = overview.tiles(report(outputs=outputs))
+    assert '<b class="bad">12 of 13</b><span>recordings failed</span>' in shown
+    assert "recordings failed" not in overview.tiles(report(outputs=outputs[:1]))
+
+
 def test_rules_of_several_outputs_are_one() -> None:
     one = Output("demos", "a", rules=[rule("x", counted=Denominator(3, 4, "demos"))])
     other = Output("demos", "b", rules=[rule("x", Severity.ERROR, counted=Denominator(2, 2, "demos"))])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trajpipe.report.canvas import SERIES
-from trajpipe.report.lag import MAX_LAG, MAX_PAIRS, lag_curve, lag_plot
+from trajpipe.report.lag import MAX_LAG, MAX_PAIRS, LagCurve, lag_curve, lag_plot
 
 Rows = list[NDArray[Any]]
 
@@ -144,3 +144,35 @@ def test_the_strongest_curves_are_drawn_one_colour_each() -> None:
     for index, colour in enumerate(SERIES[:4]):
         there = (shown[:, 400:] == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(axis=-1).any()
         assert there == (index < 3)
+
+
+def _curve_of(*peaks: int) -> LagCurve:
+    """A curve whose dimensions peak at these lags, each with r = 0.5."""
+    lags = np.arange(-MAX_LAG, MAX_LAG + 1)
+    correlations = np.zeros((len(lags), len(peaks)))
+    correlations[np.array(peaks) + MAX_LAG, np.arange(len(peaks))] = 0.5
+    return LagCurve(lags, correlations, np.zeros(len(peaks), np.int64), "delta", 500)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "lag", "words"),
+    [
+        (
+            (10, 10, 3, 3, -1, 2, 5),
+            None,
+            "peaks at -1 (1), +2 (1), +3 (2), +5 (1), the edge of the window (2)",
+        ),
+        ((1, 1, 2, 2), None, "peaks at +1 (2), +2 (2) in 4 telling dimensions"),
+        ((10, 10, 10), None, "peaks at the edge of the window (3) in 3 telling dimensions"),
+        ((-10, -10, 1), None, "peaks at +1 (1), the edge of the window (2)"),
+        ((1, 1, 1, 10), 1, "lag +1 in 3 of 4 telling dimensions"),
+    ],
+)
+def test_without_a_majority_within_the_window_the_lag_is_not_clear(
+    peaks: tuple[int, ...], lag: int | None, words: str
+) -> None:
+    curve = _curve_of(*peaks)
+    assert curve.lag == lag
+    caption = lag_plot(curve, [f"a{i}" for i in range(len(peaks))], ["s"], "all").caption
+    assert words in caption
+    assert caption.startswith("lag not clear: ") == (lag is None)
