@@ -19,6 +19,9 @@ from trajpipe.core.findings import Place
 from trajpipe.hdf5.inflate import read_inflated
 
 _MOST_UNWRITTEN: Final = 64 << 20
+# Zeros deflate to 230:1 at the least and 1032:1 at the most; rendered frames stay below 100:1.
+MOST_INFLATED: Final = 200
+_INFLATED_FREELY: Final = 2 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +75,8 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
 
     Raises:
         SchemaError: it is a scalar, or its dtype is not numeric or bool (strings, references, compounds).
-        UnreadableError: it declares many bytes and does not store them, see `require_written`.
+        UnreadableError: it declares many bytes and does not store them, see `require_written`, or stores them
+            in absurdly few, see `require_sane_size`.
     """
     kind = dataset.dtype.kind
     if dataset.shape is None or dataset.ndim < 1 or kind not in "buif":
@@ -83,7 +87,29 @@ def column_of(dataset: h5py.Dataset) -> HDF5Column:
             code="not-a-column",
         )
     require_written(dataset)
+    require_sane_size(dataset)
     return HDF5Column(dataset)
+
+
+def require_sane_size(dataset: h5py.Dataset) -> None:
+    """Refuse a dataset of more than 2 GiB that is stored in less than a 200th of its bytes.
+
+    Such a file costs hours to inflate and holds nothing: a blank camera, or a trap.
+
+    Raises:
+        UnreadableError: `absurd-size`, with both sizes.
+    """
+    declared = 0 if dataset.shape is None else dataset.size * dataset.dtype.itemsize
+    stored = dataset.id.get_storage_size()
+    if declared > _INFLATED_FREELY and declared > MOST_INFLATED * stored:
+        raise UnreadableError(
+            "a dataset declares far more bytes than it stores",
+            place=Place(file=_base(dataset), column=dataset.name),
+            got=f"{declared:,} bytes in {stored:,} stored ones",
+            expected=f"at most {MOST_INFLATED} for each stored byte, above {_INFLATED_FREELY:,} bytes",
+            hint="No recorded values deflate so far: leave the dataset out, or record it again.",
+            code="absurd-size",
+        )
 
 
 def require_written(dataset: h5py.Dataset, *, partly: bool = False) -> None:

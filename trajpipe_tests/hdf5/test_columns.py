@@ -5,6 +5,7 @@ What is not here: opening files, see `test_files`.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +144,29 @@ def test_a_few_stored_chunks_do_not_make_up_for_the_others(tmp_path: Path) -> No
         assert caught.value.code == "never-written"
         for known in ("whole", "lacking", "contiguous"):
             assert column_of(file[known]).shape == (3 << 20, 7)
+
+
+def bomb(handle: h5py.File, path: str, chunks: int, *, noise: int = 0) -> h5py.Dataset:
+    """A dataset of chunks of 64 MiB zeros; `noise` random bytes begin each, so that it deflates less."""
+    width = 1 << 20
+    made = handle.create_dataset(path, (chunks * 64, width), "u1", chunks=(64, width), compression="gzip")
+    content = np.zeros(64 * width, np.uint8)
+    content[:noise] = np.random.default_rng(0).integers(0, 256, noise, np.uint8)
+    packed = zlib.compress(content.tobytes(), 1)
+    for i in range(chunks):
+        made.id.write_direct_chunk((i * 64, 0), packed)
+    return made
+
+
+def test_a_deflate_bomb_is_refused_with_both_sizes(handle: h5py.File) -> None:
+    with pytest.raises(UnreadableError, match="far more bytes than it stores") as caught:
+        column_of(bomb(handle, "data/demo_0/obs/front", 40))
+    assert caught.value.code == "absurd-size"
+    assert str(caught.value.got).startswith("2,684,354,560 bytes in ")
+    assert "at most 200 for each stored byte" in str(caught.value.expected)
+
+
+def test_a_small_blank_camera_and_a_large_real_one_are_read(handle: h5py.File) -> None:
+    blank = column_of(bomb(handle, "blank", 8))
+    assert not blank.read(0, 2).any()
+    assert column_of(bomb(handle, "real", 40, noise=1 << 19)).shape == (2560, 1 << 20)

@@ -17,6 +17,7 @@ from trajpipe.core.errors import TrajpipeError, UnreadableError
 from trajpipe.core.names import Reason
 from trajpipe.sources.base import ReadOptions, source
 from trajpipe.testing import KINDS, write_recording
+from trajpipe_tests.hdf5.test_columns import bomb
 from trajpipe_tests.sources.builders import isaac_demo, isaac_file, read
 
 
@@ -101,3 +102,14 @@ def test_actions_that_are_no_numbers_are_not_called_damage(
     assert f"actions are numbers; got {got}; expected a float, integer or bool dtype" in rejection.detail
     assert "structure" not in rejection.detail
     assert "Copy" not in rejection.detail
+
+
+def test_a_deflate_bomb_loses_its_demo_alone(tmp_path: Path) -> None:
+    path = isaac_file(tmp_path / "x.hdf5", {f"demo_{i}": isaac_demo(64 * 40) for i in range(2)})
+    with h5py.File(path, "r+") as handle:
+        bomb(handle, "data/demo_1/obs/front", 40)
+    found = read(path)
+    assert [e.name for e in found.episodes] == ["demo_0"]
+    (rejection,) = found.rejections
+    assert (rejection.episode, rejection.reason) == ("demo_1", Reason.UNREADABLE)
+    assert "far more bytes than it stores" in rejection.detail
