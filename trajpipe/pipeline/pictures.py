@@ -88,6 +88,7 @@ def sample_pictures(taken: Sample, action: ActionConvention) -> list[Picture | N
     actions = np.concatenate([one.action for one in taken.rows])
     states = np.concatenate([one.state for one in taken.rows])
     left_out = f"; left out: {', '.join(taken.left_out)}" if taken.left_out else ""
+    left_out += f"; not in every episode: {', '.join(taken.lacking)}" if taken.lacking else ""
     return [
         lengths,
         contact_sheet(frames, taken.frame_headers, of_frames),
@@ -116,6 +117,8 @@ def _joint_plots(taken: Sample) -> Picture | None:
     curves = [Curve(one.label, one.state[:, part], one.start) for one in chosen]
     names = [taken.state_labels[i] for i in part]
     caption = f"{len(curves)} of {len(taken.lengths):,} episodes"
+    if any(one.start for one in chosen):
+        caption += f"; of longer ones the middle {max(len(one.state) for one in chosen):,} rows"
     return trajectories(JOINTS, curves, names, caption, step_s=1 / taken.fps if taken.fps else None)
 
 

@@ -98,6 +98,7 @@ class Sample:
         action_labels: A names.
         state_labels: S names.
         left_out: State columns wider than 64 values.
+        lacking: Columns that some of these episodes lack, or hold in another width: NaN there.
         frames: Of some episodes.
         frame_headers: Camera and moment of each column of the sheet.
         unreadable: Frames that cannot be decoded; the checks say which and why.
@@ -109,6 +110,7 @@ class Sample:
     action_labels: tuple[str, ...] = ()
     state_labels: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     frames: list[SampledFrames] = field(default_factory=list)
     frame_headers: tuple[str, ...] = ()
     unreadable: int = 0
@@ -145,7 +147,10 @@ def sample(episodes: EpisodeSet) -> Sample:
     most = min(MAX_ROWS, MAX_VALUES // (MAX_EPISODES * max(1, width)))
     for number in sorted({*spread(len(taken.lengths), MAX_EPISODES), *with_frames}):
         columns = episodes.columns(number)
-        taken.rows.append(_rows(episodes, number, columns, state, most))
+        expected = {episodes.action: len(taken.action_labels), **{n: widths[n] for n in state}}
+        taken.rows.append(_rows(episodes, number, columns, expected, most))
+        alike = {n for n in expected if n in columns and width_of(columns[n]) == expected[n]}
+        taken.lacking = tuple(sorted({*taken.lacking, *(set(expected) - alike)}))
         if number in with_frames:
             frames = tuple(_frame(taken, columns.get(c), m) for c in cameras for m in moments)
             taken.frames.append(SampledFrames(episodes.label(number), frames))
@@ -173,19 +178,22 @@ def _is_numbers(column: Column) -> bool:
 
 
 def _rows(
-    episodes: EpisodeSet, number: int, columns: Mapping[str, Column], state: Sequence[str], most: int
+    episodes: EpisodeSet, number: int, columns: Mapping[str, Column], widths: Mapping[str, int], most: int
 ) -> SampledRows:
+    """Rows of one episode; NaN in place of a column that it lacks or that has another width there."""
     length = int(episodes.lengths[number])
     start = max(0, (length - most) // 2)
     stop = min(length, start + most)
 
     def flat(name: str) -> NDArray[np.float32]:
-        return np.asarray(columns[name].read(start, stop), np.float32).reshape(stop - start, -1)
+        column = columns.get(name)
+        if column is None or width_of(column) != widths[name]:
+            return np.full((stop - start, widths[name]), np.nan, np.float32)
+        return np.asarray(column.read(start, stop), np.float32).reshape(stop - start, -1)
 
     empty = np.empty((stop - start, 0), np.float32)
-    joined = np.concatenate([empty, *(flat(name) for name in state)], axis=1)
-    action = flat(episodes.action) if episodes.action in columns else empty
-    return SampledRows(episodes.label(number), start, action, joined)
+    joined = np.concatenate([empty, *(flat(name) for name in widths if name != episodes.action)], axis=1)
+    return SampledRows(episodes.label(number), start, flat(episodes.action), joined)
 
 
 def _frame(taken: Sample, column: Column | None, moment: str) -> NDArray[np.uint8] | None:

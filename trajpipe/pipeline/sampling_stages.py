@@ -156,6 +156,13 @@ class _LeRobot:
         self.lengths = np.array([e.length for e in meta.episodes], np.int64)
         self.fps = float(meta.fps)
         self._spans = index_rows(meta).spans if meta.layout == "v3" else {}
+        # a camera may be declared without any file, of which the checks tell
+        self._filmed = {
+            name
+            for name, feature in meta.features.items()
+            if feature.get("dtype") == "video"
+            and any(meta.video_file(name, episode).is_file() for episode in meta.episodes)
+        }
 
     def label(self, episode: int) -> str:
         return f"episode {self._meta.episodes[episode].index}"
@@ -166,6 +173,8 @@ class _LeRobot:
         wanted = []
         for name, feature in self._meta.features.items():
             if feature.get("dtype") == "video":
+                if name not in self._filmed:
+                    continue
                 height, width = _size(feature)
                 read = partial(self._frames, name, episode)
                 out[name] = FunctionColumn(np.dtype(np.uint8), (one.length, height, width, 3), read)

@@ -69,7 +69,7 @@ class Canvas:
         self, x: float, y: float, text: str, *, anchor: str = "lm", size: int = 11, colour: str = INK
     ) -> None:
         """Text at a point; `anchor` as Pillow's: l|m|r and a|m|s."""
-        self._texts.append((x, y, text, anchor, size, colour))
+        self._texts.append((x, y, one_line(text), anchor, size, colour))
 
     def png(self, max_bytes: int = MAX_BYTES) -> bytes:
         """The picture as PNG; scaled down until it fits."""
@@ -92,8 +92,14 @@ def text_width(text: str, size: int = 11) -> float:
     return float(_font(size).getlength(text))
 
 
+def one_line(text: str) -> str:
+    """The text with a blank for each line end and control character: names of recordings hold anything."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def fitted(text: str, width: float, size: int = 11) -> str:
-    """The text, its middle left out where it is wider than so many pixels."""
+    """The text on one line, its middle left out where it is wider than so many pixels."""
+    text = one_line(text)
     if text_width(text, size) <= width:
         return text
     for keep in range(len(text) - 1, 1, -1):

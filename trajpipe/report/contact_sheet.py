@@ -26,6 +26,7 @@ _WIDTH: Final = 640
 _LABEL: Final = 84
 _TOP: Final = 18
 _GAP: Final = 3
+_BETWEEN: Final = 6
 _LARGEST: Final = 128
 _QUALITIES: Final = (90, 80, 70, 60, 50)
 _SHRINK: Final = 0.8
@@ -80,7 +81,9 @@ def _sheet(rows: Sequence[SheetRow], headers: Sequence[str], largest: int) -> Im
     font = ImageFont.load_default(10)
     for index, header in enumerate(headers):
         centre = _LABEL + index * (width + _GAP) + width / 2
-        draw.text((centre, _TOP / 2), fitted(header, width, 10), fill=MUTED, font=font, anchor="mm")
+        draw.text(
+            (centre, _TOP / 2), fitted(header, width - _BETWEEN, 10), fill=MUTED, font=font, anchor="mm"
+        )
     for down, row in enumerate(rows):
         top = _TOP + down * (height + _GAP)
         label = fitted(row.label, _LABEL - 8, 10)

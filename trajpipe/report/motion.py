@@ -17,6 +17,7 @@ from trajpipe.core import names
 from trajpipe.hdf5.attributes import plain
 from trajpipe.hdf5.files import open_hdf5
 from trajpipe.motion.g1 import FEET, JOINTS, g1
+from trajpipe.report.canvas import one_line
 from trajpipe.report.figures import figure, png_of
 
 ROOT_PATH: Final = "root path"
@@ -83,7 +84,7 @@ def _read(file: h5py.File) -> _Shown:
 def _root_path(shown: _Shown) -> bytes:
     drawn, axes = figure(4.5, 4.0)
     for name, path in shown.clips:
-        axes.plot(path[:, 0], path[:, 1], linewidth=0.8, label=name[:28])
+        axes.plot(path[:, 0], path[:, 1], linewidth=0.8, label=one_line(name[:28]))
         axes.plot(path[:1, 0], path[:1, 1], "o", color="black", markersize=3)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel="x, m", ylabel="y, m", title="Root from above (dot: start)")
@@ -97,7 +98,7 @@ def _foot_heights(shown: _Shown) -> bytes:
     for index, foot in enumerate(FEET):
         axes.plot(shown.seconds, shown.heights[:, index], linewidth=0.7, label=foot.split("_", 1)[0])
     axes.axhline(0.0, color="black", linewidth=0.6)
-    axes.set(xlabel="s", ylabel="m", title=f"Ankle heights, {shown.clips[0][0][:40]}")
+    axes.set(xlabel="s", ylabel="m", title=f"Ankle heights, {one_line(shown.clips[0][0][:40])}")
     axes.legend(fontsize=7)
     return png_of(drawn)
 

@@ -124,6 +124,37 @@ class Rows:
 # --- what is sampled
 
 
+def test_columns_that_differ_between_episodes_are_gaps_and_are_named() -> None:
+    class Uneven(Rows):
+        def columns(self, episode: int) -> Mapping[str, Column]:
+            found = dict(super().columns(episode))
+            count = int(self.lengths[episode])
+            if episode == 1:
+                del found["obs/joint_pos"]
+            if episode == 2:
+                found["obs/joint_pos"] = ArrayColumn(np.zeros((count, 9), np.float32))
+                del found[self.action]
+            return found
+
+    taken = sample(Uneven(np.array([30, 30, 30])))
+    assert [one.state.shape for one in taken.rows] == [(30, 3)] * 3
+    assert [one.action.shape for one in taken.rows] == [(30, 2)] * 3
+    assert [bool(np.isnan(one.state).all()) for one in taken.rows] == [False, True, True]
+    assert [bool(np.isnan(one.action).all()) for one in taken.rows] == [False, False, True]
+    assert taken.lacking == ("actions", "obs/joint_pos")
+    drawn = {p.name: p for p in sample_pictures(taken, ActionConvention()) if p is not None}
+    assert "not in every episode: actions, obs/joint_pos" in drawn["state distribution"].caption
+
+
+def test_joint_plots_say_that_they_show_the_middle_of_long_episodes() -> None:
+    long, short = (
+        {p.name: p for p in sample_pictures(sample(Rows(np.array([n, 40]))), ActionConvention()) if p}
+        for n in (MAX_ROWS * 5, 50)
+    )
+    assert f"of longer ones the middle {MAX_ROWS:,} rows" in long["joint plots"].caption
+    assert "middle" not in short["joint plots"].caption
+
+
 def test_the_spread_has_both_ends_and_no_more_than_asked() -> None:
     assert spread(500, 3) == [0, 250, 499] or spread(500, 3) == [0, 249, 499]
     assert spread(3, 40) == [0, 1, 2]
@@ -253,6 +284,16 @@ def test_a_video_that_cannot_be_decoded_leaves_gaps_and_the_other_pictures(
     with opened(Stage.LEROBOT, folder) as file:
         taken = sample(file)
     assert [all(f is None for f in one.frames) for one in taken.frames] == [True, *[False] * 4, True]
+
+
+def test_a_camera_that_is_declared_without_files_takes_no_room(
+    chain: Mapping[Stage, StageResult], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(chain[Stage.LEROBOT].path, tmp_path / "set")
+    for video in folder.rglob("*.mp4"):
+        video.unlink()
+    captions = {p.name: p.caption for p in pictures_of(Stage.LEROBOT, folder)}
+    assert tuple(captions) == tuple(name for name in PICTURES if name != "contact sheet")
 
 
 # --- the pictures

@@ -67,3 +67,14 @@ def test_the_assets_metadata_shows_them(store: StageResult) -> None:
     shown = stage_metadata(store)["pictures"].value
     for name in (ROOT_PATH, FOOT_HEIGHTS, JOINT_LIMITS):
         assert shown.count(f"![{name}](data:image/png;base64,") == 1
+
+
+def test_a_busy_figure_loses_colours_and_not_its_size() -> None:
+    generator = np.random.default_rng(0)
+    drawn, axes = figure(6.5, 2.6)
+    for _ in range(2):
+        axes.plot(generator.normal(size=1500), linewidth=0.7)
+    png = png_of(drawn)
+    assert len(png) <= MAX_BYTES
+    with Image.open(io.BytesIO(png)) as image:
+        assert image.width >= 400

@@ -379,3 +379,14 @@ def test_a_sheet_of_noise_is_made_smaller_until_it_fits() -> None:
 def test_a_picture_as_markdown_holds_itself() -> None:
     made = Picture("action lag", b"\x00\x01", "8 of 9 episodes")
     assert made.markdown == "![action lag](data:image/png;base64,AAE=)\n\n8 of 9 episodes"
+
+
+def test_names_with_line_ends_are_drawn_on_one_line() -> None:
+    def drawn(text: str) -> bytes:
+        canvas = Canvas(120, 40)
+        canvas.text(4, 20, text)
+        return canvas.png()
+
+    assert drawn("one\ntwo\x1b") == drawn("one two ")
+    assert fitted("one\ntwo", 200) == "one two"
+    assert "\n" not in fitted("a name\n" * 40, 60)
