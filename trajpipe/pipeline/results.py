@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -154,6 +155,7 @@ def perform(job: Job, *, force: bool = False, wait_s: float = 600.0) -> StageRes
             if not force and provenance.unchanged(job.target, job.recipe):
                 result = _stored(job)
                 if result is not None:
+                    _forget_failure(job)
                     result.seconds = time.perf_counter() - began
                     return result
             result = _build(job)
@@ -186,7 +188,7 @@ def _build(job: Job) -> StageResult:
     stamp = provenance.stamp(job.target, job.recipe, {**job.extra, "facts": made.facts})
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_LEDGER), made.ledger.to_json())
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_CHECKS), report.to_json())
-    provenance.beside(job.target, names.SUFFIX_FAILURE).unlink(missing_ok=True)
+    _forget_failure(job)
     result = _result(job, Status.BUILT, made.ledger, report, made.facts)
     result.data_version, result.bytes = stamp["output"]["sha256"], stamp["output"]["size"]
     return result
@@ -279,11 +281,20 @@ def _nothing(temporary: Path) -> CheckReport:
 
 
 def _note_failure(job: Job, result: StageResult) -> None:
-    """Keep a failed attempt's evidence beside the output, apart from a good output's own."""
+    """Keep a failed attempt's evidence beside the output, apart from a good output's own.
+
+    Where nothing can be written the failure is that already, and is told by the result.
+    """
     beside = provenance.beside(job.target, names.SUFFIX_FAILURE)
     value = {"key": job.recipe.key(), "error": result.error, "checks": result.checks.to_json()}
     if job.target.parent.is_dir():
-        atomic.write_json(beside, value)
+        with suppress(OSError):
+            atomic.write_json(beside, value)
+
+
+def _forget_failure(job: Job) -> None:
+    """Remove what an earlier attempt left: the output is current now, built again or found so."""
+    provenance.beside(job.target, names.SUFFIX_FAILURE).unlink(missing_ok=True)
 
 
 def joined(dataset: str, stage: Stage, path: Path, results: Sequence[StageResult]) -> StageResult:
