@@ -38,6 +38,22 @@ def test_doctor_tells_of_dead_runs_and_ends_them(invoke: Command, data: Path, tm
     assert "take_0, take_1, take_2" in mended.out  # recordings without a partition
 
 
+def test_an_instance_that_cannot_be_written_is_told_of_and_not_opened(
+    invoke: Command, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / ".dagster"
+    prepare_home(home)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != home and allowed(path, mode))
+    looked = invoke("doctor")
+    assert looked.code == 0
+    assert "can't be written: not looked at" in " ".join(looked.out.split())
+    assert not (home / "storage").exists(), "it was not opened"
+    started = invoke("dev")
+    assert started.code == 2
+    assert "Dagster's instance can't be written" in started.err
+
+
 def test_gc_deletes_nothing_unless_told(invoke: Command, data: Path) -> None:
     invoke("run", "--stage", "demos")
     assert "nothing to collect" in invoke("gc").out

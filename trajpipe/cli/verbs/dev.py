@@ -59,6 +59,10 @@ def dev(
     project = open_project(catalogue, root)
     folder = (home or Path(os.environ.get("DAGSTER_HOME") or HOME)).absolute()
     prepare_home(folder)
+    if not os.access(folder, os.W_OK):
+        raise UsageError(
+            "Dagster's instance can't be written", place=folder, hint="Name another: --home DIR."
+        )
     environment = _environment(project, folder)
     _end_dead_runs(folder, terminal)
     chosen = free_port(host, port)

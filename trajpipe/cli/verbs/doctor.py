@@ -74,6 +74,12 @@ def _instance(home: Path, project: "Project", fix: bool) -> "Iterator[Diagnosis]
     if not (home / CONFIG).is_file():
         yield Diagnosis("dagster", Grade.NOTE, f"there is no instance at {home}", "`trajpipe dev` makes one")
         return
+    if not os.access(home, os.W_OK):  # SQLite writes beside its files even to read them
+        advice = "Run it as the user who owns it."
+        yield Diagnosis(
+            "dagster", Grade.NOTE, f"the instance at {home} can't be written: not looked at", advice
+        )
+        return
     from trajpipe.defs import instance
 
     dead = instance.dead_runs_of(home, end=fix)
