@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from trajpipe.core import names
 from trajpipe.core.episode import Column, Description, Episode
 from trajpipe.core.errors import InputError, SchemaError, UnreadableError
-from trajpipe.core.findings import Finding, Severity
+from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.ledger import Rejection
 from trajpipe.hdf5 import attributes
 from trajpipe.hdf5.files import damage_named
@@ -39,6 +39,7 @@ from trajpipe.sources.recording import (
     Recording,
     count_findings,
     foreign_groups,
+    has_odd_shape,
     integer_attribute,
     masks_of,
     numbering_gaps,
@@ -50,6 +51,9 @@ _DEMOS_SAMPLED: Final = 8
 # Of one demo: an hour at 50 Hz; more would only cost memory.
 _ROWS_COMPARED: Final = 180_000
 NOT_A_DEMO: Final = "not-a-demo"
+OTHER_TERMS: Final = "other-terms"
+# What is declared of a column does not fit it: the declaration's fault, unless this demo is the odd one.
+_OF_A_SHAPE: Final = ("quaternion-outside", "term-widths", "image-layout")
 _REJECTED: Final = (names.Reason.NO_ACTIONS, names.Reason.RAGGED, names.Reason.BAD_EPISODE)
 
 
@@ -193,6 +197,13 @@ class DemoSource(Source):
             if error.code not in _REJECTED:
                 raise
             return Rejection(path.name, name, error.code, str(error))
+        except InputError as error:
+            column = error.place.column if isinstance(error.place, Place) else None
+            if error.code not in _OF_A_SHAPE or column is None:
+                raise
+            if not has_odd_shape(one.reading.recording, name, column):
+                raise
+            return Rejection(path.name, name, OTHER_TERMS, str(error))
 
     def _episode(self, one: _Pass, name: str) -> Episode:
         reading = one.reading

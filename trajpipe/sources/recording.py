@@ -6,6 +6,7 @@ What is not here: columns of a demo, see `trajpipe.sources.demo_columns`; anythi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -199,6 +200,18 @@ def stray_demos(recording: Recording) -> list[tuple[str, str]]:
         elif names.ATTR_NUM_SAMPLES in group.attrs:
             found.append((name, f"@{names.ATTR_NUM_SAMPLES}"))
     return found
+
+
+def has_odd_shape(recording: Recording, demo: str, path: str) -> bool:
+    """True when more than half of the demos have one other shape of a row at a path than this demo has."""
+
+    def row(name: str) -> tuple[int, ...] | None:
+        found = recording.demo(name).get(path)
+        return found.shape[1:] if isinstance(found, h5py.Dataset) and found.shape else None
+
+    own = row(demo)
+    usual, count = Counter(row(name) for name in recording.demos).most_common(1)[0]
+    return usual is not None and usual != own and 2 * count > len(recording.demos)
 
 
 def masks_of(recording: Recording) -> tuple[dict[str, tuple[str, ...]], list[Finding]]:

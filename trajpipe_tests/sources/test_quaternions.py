@@ -327,3 +327,25 @@ def test_converting_moves_only_the_declared_spans(rows: int, starts: list[int], 
     got = whole(reading.as_xyzw("x", ArrayColumn(values)))
     np.testing.assert_array_equal(got, turned(values, *spans))
     assert sum(reading.converted.values()) == rows * len(spans)
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2])
+def test_a_site_that_fits_all_demos_but_one_rejects_that_one(tmp_path: Path, odd: int) -> None:
+    demos = {
+        f"demo_{i}": isaac_demo(6, obs__cube_quat=random(6, 3) if i == odd else quaternions(6))
+        for i in range(3)
+    }
+    path = isaac_file(tmp_path / "x.hdf5", demos, root={})
+    declared = Conventions(quaternions=(QuaternionSite("obs/cube_quat", (0,)),))
+    found = read(path, conventions=declared)
+    assert [e.name for e in found.episodes] == [f"demo_{i}" for i in range(3) if i != odd]
+    (rejection,) = found.rejections
+    assert (rejection.episode, rejection.reason) == (f"demo_{odd}", "other-terms")
+    assert "in a column 3 wide" in rejection.detail
+
+
+def test_a_site_that_fits_no_demo_is_the_declarations_fault(tmp_path: Path) -> None:
+    demos = {f"demo_{i}": isaac_demo(6, obs__cube_quat=random(6, 3)) for i in range(3)}
+    path = isaac_file(tmp_path / "x.hdf5", demos, root={})
+    with pytest.raises(InputError, match="in a column 3 wide"):
+        read(path, conventions=Conventions(quaternions=(QuaternionSite("obs/cube_quat", (0,)),)))
