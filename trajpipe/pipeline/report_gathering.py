@@ -76,7 +76,7 @@ def read_all(
     report.known = max(len(report.episodes), report.known)
     _say_what_is_left_out(gathering)
     if options.episodes and not report.episodes:
-        raise UsageError("no episode of this name", got=", ".join(options.episodes))
+        raise none_asked_for(options.episodes, report.known)
 
 
 def _count(subject: Subject, one: Reported, output: Output) -> int:
@@ -171,6 +171,15 @@ def is_asked_for(episode: Episode, position: int, asked: Sequence[str]) -> bool:
         elif any(fnmatchcase(name, text) for name in own):
             return True
     return not asked
+
+
+def none_asked_for(asked: Sequence[str], known: int) -> UsageError:
+    """The error when names, patterns and ranges mean no episode of those that there are."""
+    there = f"{known:,} episode{'' if known == 1 else 's'}"
+    if all(re.fullmatch(r"[0-9]+:[0-9]+", text) for text in asked):
+        rule = f"no episode is in this range: there are {there}"
+        return UsageError(rule, got=", ".join(asked), expected=f"within 0:{known}, the end not included")
+    return UsageError(f"no episode of this name among {there}", got=", ".join(asked))
 
 
 def _most_asked(asked: Sequence[str], count: int) -> int:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from trajpipe.core.episode import Episode
-from trajpipe.core.errors import UsageError
 from trajpipe.core.progress import Progress, silent
 from trajpipe.pipeline.report_episodes import opened
-from trajpipe.pipeline.report_gathering import is_asked_for
+from trajpipe.pipeline.report_gathering import is_asked_for, none_asked_for
 from trajpipe.pipeline.report_subject import Subject
 from trajpipe.report.rerun_recording import rerun_recording
 
@@ -54,5 +53,5 @@ def write_rerun(
                         written += 1
                         progress("episodes for Rerun", written, None)
         if not written:
-            raise UsageError("no episode of this name", got=", ".join(episodes))
+            raise none_asked_for(episodes, known)
     return written, known

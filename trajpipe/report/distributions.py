@@ -138,7 +138,11 @@ def _caption(caption: str, shown: tuple[int, int], declared: object | None, coun
     if shown[0] < shown[1]:
         parts.append(f"{shown[0]} of {shown[1]} dimensions shown")
     if declared is not None:
-        parts.append(f"declared range shaded, {counted[0]:,} values outside")
+        parts.append(f"declared range shaded, {_values(counted[0])} outside")
     if counted[1]:
-        parts.append(f"{counted[1]:,} values are not finite")
+        parts.append(f"{_values(counted[1])} {'is' if counted[1] == 1 else 'are'} not finite")
     return "; ".join(parts)
+
+
+def _values(number_of: int) -> str:
+    return f"{number_of:,} value{'' if number_of == 1 else 's'}"

@@ -6,6 +6,7 @@ What is not here: what is in it, see `html_model`.
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import tempfile
@@ -19,12 +20,14 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from trajpipe.core import atomic
+from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.provenance import package_version
 from trajpipe.report import html_overview as overview
 from trajpipe.report.html_model import Report, index_of
 from trajpipe.report.html_text import data_block, escaped
 
 _PLACE: Final = re.compile(r"\{\{(\w+)\}\}")
+_OF_THE_FOLDER: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _DETAILS: Final = "{{details}}"
 
 
@@ -57,10 +60,19 @@ class Details:
 
 @contextmanager
 def details(folder: Path, max_bytes: int) -> Iterator[Details]:
-    """An empty `Details` whose file lies in `folder`, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        yield Details(file, max_bytes)
+    """An empty `Details` whose file lies in `folder`, which is made.
+
+    Raises:
+        OSError: the system refuses (no space, read-only, …); names the folder, not a temporary file in it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            yield Details(file, max_bytes)
+    except OSError as error:
+        if error.errno in _OF_THE_FOLDER and not isinstance(error, TrajpipeError):
+            error.filename = str(folder)
+        raise
 
 
 def write_page(report: Report, added: Details, target: Path) -> int:

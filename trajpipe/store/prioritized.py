@@ -214,7 +214,7 @@ class PrioritizedSampler(Sampler):
         require_batch(batch)
         total = self.tree.total
         if not self.size or not total > 0:
-            raise StateError("rows were added before they are drawn", got=f"{self.size} rows, sum {total}")
+            raise StateError("there is no row to draw: add rows first", got=f"{self.size} rows, sum {total}")
         rows = self.tree.find(self._strata(total, batch))
         np.minimum(rows, self.size - 1, out=rows)
         self._drawn, self._weights = rows, self._weights_of(rows, total)

@@ -287,5 +287,5 @@ def import_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise MissingExtraError("torch is installed", hint="Run `pip install torch`.") from error
+        raise MissingExtraError("torch is not installed", hint="Run `pip install torch`.") from error
     return torch

@@ -5,6 +5,7 @@ What is not here: prioritized sampling (`prioritized`), and reading the rows (`r
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -86,7 +87,7 @@ def require_batch(batch: int) -> int:
     Raises:
         UsageError: below 1.
     """
-    if batch < 1:
+    if _whole(batch, "a batch size") < 1:
         raise UsageError("a batch has at least one row", got=batch)
     return int(batch)
 
@@ -97,9 +98,29 @@ def require_rows(rows: int, what: str = "n_rows") -> int:
     Raises:
         UsageError: below 1.
     """
-    if rows < 1:
+    if _whole(rows, what) < 1:
         raise UsageError(f"{what} is at least 1", got=rows)
     return int(rows)
+
+
+def _whole(value: int, what: str) -> int:
+    """A Python or NumPy integer as int; 10.5 would be cut to 10 without a word."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise UsageError(f"{what} is a whole number", got=repr(value)) from error
+
+
+def _index_of_lengths(lengths: Any) -> EpisodeIndex:
+    given = np.asarray(lengths)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InputError(
+            "episodes are the store's index or their lengths",
+            got=f"{given.dtype} of shape {given.shape}",
+            expected="store.episodes, or integers (E,)",
+        )
+    counts = given.astype(np.int64)
+    return EpisodeIndex.validated(counts, np.cumsum(counts) - counts)
 
 
 def scaled(numbers: NDArray[np.float64], count: int) -> NDArray[np.int64]:
@@ -261,21 +282,24 @@ class SequenceWindowSampler(Sampler):
             )
         return IndexBatch(scaled(self._stream.take(require_batch(batch)), self.n_valid))
 
-    def draw_starts_in_episodes(self, episodes: EpisodeIndex, batch: int) -> IndexBatch:
+    def draw_starts_in_episodes(self, episodes: EpisodeIndex | NDArray[Any], batch: int) -> IndexBatch:
         """First rows of `batch` windows that each lie in one episode.
 
         Candidates are drawn one after another and rejected when their window crosses an episode's end; each
         try takes the next number of the stream.
 
         Args:
-            episodes: The store's index; covers `n_rows`.
+            episodes: The store's index, or the lengths of its episodes, integers (E,); covers `n_rows`.
             batch: How many.
 
         Raises:
+            InputError: what is given is no index and no lengths.
             SchemaError: the index covers another row count.
             StateError: 100 tries in a row found none; there is no spanning window to fall back to.
         """
         require_batch(batch)
+        if not isinstance(episodes, EpisodeIndex):
+            episodes = _index_of_lengths(episodes)
         if episodes.n_rows != self.n_rows:
             got = f"{episodes.n_rows} rows"
             raise SchemaError("the episode index covers the sampler's rows", got=got, expected=self.n_rows)

@@ -24,7 +24,7 @@ try:
     import torch
     from torch.utils.data import Dataset, IterableDataset, get_worker_info
 except ImportError as error:
-    raise MissingExtraError("torch is installed", hint="Run `pip install torch`.") from error
+    raise MissingExtraError("torch is not installed", hint="Run `pip install torch`.") from error
 
 IS_FIRST: Final = "is_first"
 WEIGHTS: Final = "weights"

@@ -24,6 +24,7 @@ from trajpipe.core.errors import (
     OutputExistsError,
     SchemaError,
     StateError,
+    UsageError,
 )
 from trajpipe.store.codecs import Codec, chunk_shape, codec_of
 from trajpipe.store.columns import ColumnSpec, Compression
@@ -107,7 +108,11 @@ class TrajectoryStoreWriter:
             atomic.require_space(self.path.parent, rows * width + _SLACK_BYTES, what=f"{rows:,} rows")
 
     def _start(self, image_compression: Compression, threads: int, rows: int | None) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            rule = "the output lies below a file"
+            raise UsageError(rule, got=self.path, expected="folders above it") from error
         self._temporary = atomic.temporary_beside(self.path)
         # not made here: truncating a file that exists makes ext4 flush it when it is closed
         codecs = {c.name: codec_of(c, image_compression) for c in self.columns}

@@ -170,6 +170,8 @@ def test_without_rerun_nothing_is_written_and_the_extra_is_named(
     [
         (["no/such.hdf5"], "no such file or folder"),
         (["take.hdf5", "--episodes", "demo_77"], "no episode of this name"),
+        (["take.hdf5", "--episodes", "99:100"], "no episode is in this range: there are 3 episodes"),
+        (["."], "a report is of one recording, and this folder is none"),
         (["take.hdf5", "--frames", "40"], "--frames"),
         (["take.hdf5", "--max-size", "0"], "--max-size"),
         (["notes.txt"], "a report is of a recording"),

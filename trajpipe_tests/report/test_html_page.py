@@ -5,6 +5,7 @@ What is not here: gathering (`trajpipe_tests/pipeline/test_report.py`), a browse
 
 from __future__ import annotations
 
+import errno
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -240,3 +241,12 @@ def test_the_first_page_of_the_list_needs_no_script(tmp_path: Path) -> None:
     text = written(report(episodes=episodes(250), known=250), tmp_path)
     assert text.partition('id="list"')[2].partition("</table>")[0].count("<td>demo_") == 100
     assert "Without JavaScript the first 100 of 250 episodes are listed" in text
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_what_the_system_refuses_names_the_folder(tmp_path: Path, code: int) -> None:
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))), details(tmp_path, 1 << 20):
+        raise OSError(code, "refused", str(tmp_path / "tmp8yyv2r1e"))
+    with pytest.raises(OSError, match="source") as caught, details(tmp_path, 1 << 20):
+        raise OSError(errno.EIO, "refused", "source.hdf5")
+    assert caught.value.filename == "source.hdf5"

@@ -110,7 +110,7 @@ def test_new_rows_get_the_largest_priority() -> None:
 
 def test_calls_out_of_order() -> None:
     sampler = PrioritizedSampler(4)
-    with pytest.raises(StateError, match="added before"):
+    with pytest.raises(StateError, match="no row to draw"):
         sampler.draw(1)
     with pytest.raises(StateError, match="draw"):
         sampler.update_priorities([1.0])

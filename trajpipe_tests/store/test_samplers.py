@@ -306,3 +306,27 @@ def test_a_batch_has_rows(make: Callable[[int], Any], batch: int) -> None:
 def test_parameters_that_make_no_sense(make: Callable[[], Any]) -> None:
     with pytest.raises(UsageError):
         make()
+
+
+@pytest.mark.parametrize("rows", [10.5, 10.0, "10", None])
+def test_counts_are_whole_numbers(rows: Any) -> None:
+    with pytest.raises(UsageError, match="whole number"):
+        UniformSampler(rows)
+    with pytest.raises(UsageError, match="whole number"):
+        UniformSampler(10).draw(rows)
+    numpy_count: Any = np.int32(10)
+    assert UniformSampler(numpy_count).n_rows == 10
+
+
+def test_windows_are_drawn_by_lengths_as_by_the_index() -> None:
+    lengths = np.array([20, 5, 15], np.int32)
+    index = EpisodeIndex.validated(lengths, np.array([0, 20, 25]))
+    by_index, by_lengths = (
+        np.asarray(SequenceWindowSampler(40, 3, True).draw_starts_in_episodes(given, 9))
+        for given in (index, lengths)
+    )
+    assert by_lengths.tolist() == by_index.tolist()
+    wrongs: tuple[Any, ...] = (np.zeros((3, 2), np.int64), lengths.astype(float), None)
+    for wrong in wrongs:
+        with pytest.raises(InputError, match="or their lengths"):
+            SequenceWindowSampler(40, 3, True).draw_starts_in_episodes(wrong, 9)

@@ -23,6 +23,7 @@ from trajpipe.core.errors import (
     OutputExistsError,
     SchemaError,
     StateError,
+    UsageError,
 )
 from trajpipe.store import ColumnSpec, TrajectoryStore, TrajectoryStoreWriter
 from trajpipe_tests.store.recordings import LENGTHS, arrays, columns, leftovers, write
@@ -428,3 +429,11 @@ def test_a_checksummed_store_has_checksums_everywhere(tmp_path: Path) -> None:
         for column in columns():
             assert np.array_equal(store.load_column(column.name), arrays()[column.name])
         assert store.ep_len.tolist() == list(LENGTHS)
+
+
+def test_an_output_below_a_file_is_refused_with_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("notes")
+    for path in (tmp_path / "file" / "x.h5", tmp_path / "file" / "deeper" / "x.h5"):
+        with pytest.raises(UsageError, match="lies below a file"):
+            open_two(path)
+    assert (tmp_path / "file").read_text() == "notes"

@@ -133,6 +133,13 @@ def _subject(
     path = Path(what)
     if path.exists() and catalogue is None and root is None:
         stage = Stage.RAW if kind else recognise(path).stage
+        if stage is None and path.is_dir():
+            raise InputError(
+                "a report is of one recording, and this folder is none",
+                place=path,
+                hint="Name one file in it, or convert the folder first: `trajpipe convert FOLDER all.h5`.",
+                code="no-stage",
+            )
         if stage is None:
             raise InputError(
                 "a report is of a recording, an L2 file, a store or a LeRobot folder",
