@@ -5,6 +5,7 @@ What is not here: exit codes of findings; a failure always means "could not run"
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -36,6 +37,12 @@ _OPTION_HINTS: Final = {
     "--yes": "Nothing is asked; what exists is replaced with --force.",
     "--debug": "Tracebacks are shown with -v -v.",
 }
+_VALUE_WORDS: Final = (
+    (r"Input should be less than or equal to (\S+)", r"at most \1 is allowed"),
+    (r"Input should be greater than or equal to (\S+)", r"at least \1 is needed"),
+    (r"Input should be a valid integer.*", "a whole number is needed"),
+    (r"Input should be a valid number.*", "a number is needed"),
+)
 _LINES: Final = ("place", "got", "expected", "hint")
 _OS_HINTS: Final = {
     errno.ENOENT: "Check the path.",
@@ -82,6 +89,7 @@ def _of_usage(error: typer.TyperException) -> dict[str, object | None]:
     context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "trajpipe"
     rule = error.format_message().rstrip(".").replace("Missing command", "a verb is missing")
+    rule = _plainly(rule)
     first, _, rest = rule.partition(" Did you mean ")
     known = _OPTION_HINTS.get(str(getattr(error, "option_name", "")), f"Did you mean {rest}" if rest else "")
     return {
@@ -89,6 +97,13 @@ def _of_usage(error: typer.TyperException) -> dict[str, object | None]:
         "rule": first[:1].lower() + first[1:].rstrip("."),
         "hint": f"{known} See `{path} --help`.".strip(),
     }
+
+
+def _plainly(rule: str) -> str:
+    """The rule without the words of the library that parses values."""
+    for theirs, ours in _VALUE_WORDS:
+        rule = re.sub(theirs, ours, rule)
+    return rule
 
 
 def show(error: BaseException, terminal: Terminal) -> None:
