@@ -23,7 +23,7 @@ from trajpipe.core.conventions import ActionConvention
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.pipeline.catalogue import DatasetConfig
-from trajpipe.pipeline.sampling import Sample, sample, spread
+from trajpipe.pipeline.sampling import Sample, of_episodes, sample, spread
 from trajpipe.pipeline.sampling_stages import declared_action, first_store, opened
 from trajpipe.report.contact_sheet import SheetRow, contact_sheet
 from trajpipe.report.distributions import distribution
@@ -83,7 +83,7 @@ def sample_pictures(taken: Sample, action: ActionConvention) -> list[Picture | N
     if not taken.rows:
         return [lengths]
     frames = [SheetRow(one.label, one.frames) for one in taken.frames]
-    of_frames = f"{len(frames):,} of {len(taken.lengths):,} episodes"
+    of_frames = of_episodes(len(frames), len(taken.lengths))
     of_frames += f"; {taken.unreadable:,} frames cannot be decoded" if taken.unreadable else ""
     actions = np.concatenate([one.action for one in taken.rows])
     states = np.concatenate([one.state for one in taken.rows])
@@ -116,7 +116,7 @@ def _joint_plots(taken: Sample) -> Picture | None:
     chosen = [taken.rows[i] for i in spread(len(taken.rows), JOINT_EPISODES)]
     curves = [Curve(one.label, one.state[:, part], one.start) for one in chosen]
     names = [taken.state_labels[i] for i in part]
-    caption = f"{len(curves)} of {len(taken.lengths):,} episodes"
+    caption = of_episodes(len(curves), len(taken.lengths))
     if any(one.start for one in chosen):
         caption += f"; of longer ones the middle {max(len(one.state) for one in chosen):,} rows"
     return trajectories(JOINTS, curves, names, caption, step_s=1 / taken.fps if taken.fps else None)

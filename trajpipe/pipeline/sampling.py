@@ -119,8 +119,13 @@ class Sample:
     def of_rows(self) -> str:
         """`40 of 500 episodes, 12,000 of 81,000 rows`."""
         rows = sum(len(one.action) for one in self.rows)
-        episodes = f"{len(self.rows):,} of {len(self.lengths):,} episodes"
+        episodes = of_episodes(len(self.rows), len(self.lengths))
         return f"{episodes}, {rows:,} of {int(self.lengths.sum()):,} rows"
+
+
+def of_episodes(some: int, total: int) -> str:
+    """`40 of 500 episodes`, `1 of 1 episode`."""
+    return f"{some:,} of {total:,} episode{'' if total == 1 else 's'}"
 
 
 def sample(episodes: EpisodeSet) -> Sample:

@@ -146,6 +146,11 @@ def test_columns_that_differ_between_episodes_are_gaps_and_are_named() -> None:
     assert "not in every episode: actions, obs/joint_pos" in drawn["state distribution"].caption
 
 
+def test_one_episode_is_one_episode() -> None:
+    taken = sample(Rows(np.array([40])))
+    assert taken.of_rows.startswith("1 of 1 episode, ")
+
+
 def test_joint_plots_say_that_they_show_the_middle_of_long_episodes() -> None:
     long, short = (
         {p.name: p for p in sample_pictures(sample(Rows(np.array([n, 40]))), ActionConvention()) if p}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from trajpipe.cli.formatting import size
+from trajpipe.cli.formatting import count, size
 from trajpipe.cli.terminal import EXIT_FINE, Terminal
 from trajpipe.cli.verbs.options import (
     CatalogueOption,
@@ -109,9 +109,8 @@ def _write(
     if in_rerun is not None:
         document["rerun"] = {"path": str(rrd), "written": in_rerun[0], "of": in_rerun[1]}
     terminal.document(document)
-    counts = (
-        f"{made.indexed:,} of {made.episodes:,} episodes listed, {made.detailed:,} with frames and curves"
-    )
+    listed = f"{made.indexed:,} of {count(made.episodes, 'episode')} listed"
+    counts = f"{listed}, {made.detailed:,} with frames and curves"
     terminal.print(f"{counts} · {size(made.bytes)}", str(made.path))
     if in_rerun is not None:
         terminal.print(f"{in_rerun[0]:,} of {in_rerun[1]:,} episodes for Rerun", str(rrd))
