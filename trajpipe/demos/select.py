@@ -134,7 +134,7 @@ def too_few_kept(
         place=Place(file=recording),
         got=f"{kept} of {read} demos ({reasons})",
         expected=f"at least {filters.min_kept:.0%}",
-        hint=f"{_remedy(rejected)} Or lower `filter: min_kept`.",
+        hint=f"{_remedy(rejected)} Or lower `filter: min_kept` (--min-kept).",
         code="too-few-kept",
     )
 
