@@ -24,10 +24,15 @@ def on_new_l2() -> dg.AutomationCondition[Any]:
 
 
 def on_new_store() -> dg.AutomationCondition[Any]:
-    """For the export: the store has another content, and its blocking checks passed."""
+    """For the export: the store has another content, its checks passed, and no recording is being ingested.
+
+    A recording that is being ingested gives the store, and so the export, another content again; and a second
+    one of a task renames the first one's L2 file.
+    """
     changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
     passed = dg.AutomationCondition.all_deps_blocking_checks_passed()
-    return _when(changed) & passed
+    ingesting = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.any_deps_in_progress())
+    return _when(changed) & passed & ~ingesting
 
 
 def _when(changed: dg.AutomationCondition[Any]) -> dg.AutomationCondition[Any]:

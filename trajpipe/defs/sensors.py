@@ -6,34 +6,45 @@ What is not here: what changed in a folder, see `trajpipe.pipeline.watched_folde
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import dagster as dg
 
-from trajpipe.core import jsontext, names, provenance
+from trajpipe.core import jsontext
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.core.provenance import size_of
+from trajpipe.defs.awaited import awaited, is_absent
 from trajpipe.defs.failure_hook import failure_hook
 from trajpipe.defs.jobs import build_job_name, demos_job_name
 from trajpipe.defs.partitions import asset_key, recordings_partitions
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
 from trajpipe.pipeline import watched_folder
-from trajpipe.pipeline.catalogue import DatasetConfig, Recording
+from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.run import plan
 from trajpipe.pipeline.watched_folder import Changes, Seen
 
 INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
+_UNFINISHED: Final = (
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
 
 
 def folder_sensor(dataset: DatasetConfig, jobs: list[Any]) -> dg.SensorDefinition:
     """The sensor of a dataset's folder.
 
     A new or changed recording gets its partition, an event with its SHA-256 and a run of `<dataset>_demos`.
-    After a removal, or a return, `<dataset>_build` builds the store anew. A file still being written waits.
+    After a removal, a return or a change `<dataset>_build` makes what is then out of date: automation sees
+    changes of L2 alone, and none when a repaired recording gives the L2 file that was there, which a build
+    by the command line has left out meanwhile. A file still being written waits.
 
     Args:
         dataset: The dataset.
@@ -68,11 +79,15 @@ def _tick(context: dg.SensorEvaluationContext, project: Project, name: str) -> d
     if digest == kept.digest and state is not None and not kept.build:
         return dg.SensorResult(skip_reason=changes.summary())
     recordings = {r.key: r for r in project.recordings(name)}
-    moved = [key for key in changes.renamed if _is_absent(project, recordings[key])]
-    build = kept.build or bool(changes.removed or changes.returned or moved)
-    ready = build and not moved and not _awaited(project, name, changes)
-    now = _Kept(digest, kept.tick + 1, build and not ready)
-    requests = [*_ingests(name, changes, moved, now.tick), *(_builds(name, now.tick) if ready else ())]
+    moved = [key for key in changes.renamed if is_absent(project, recordings[key])]
+    ingests = [*changes.added, *changes.changed, *moved]
+    build = kept.build or bool(changes.removed or changes.returned or moved or _touched(state or {}, changes))
+    settled = build and not ingests and not _is_awaiting(context.instance, project, name, changes)
+    if digest == kept.digest and state is not None and not ingests and not settled:
+        return dg.SensorResult(skip_reason=f"{changes.summary()}; a build waits for what is being ingested")
+    now = _Kept(digest, kept.tick + 1, build and not settled)
+    builds = settled and _is_out_of_date(project, name)
+    requests = [*_ingests(name, changes, ingests, now.tick), *(_builds(name, now.tick) if builds else ())]
     partitions = recordings_partitions(name)
     old = set(context.instance.get_dynamic_partitions(str(partitions.name)))
     added = [key for key, seen in changes.state.items() if seen.sha256 and key not in old]
@@ -95,7 +110,7 @@ class _Kept:
     Attributes:
         digest: Of the state that Dagster took.
         tick: How many ticks asked or changed something.
-        build: The store is to be built once every L2 file is in its place.
+        build: What is out of date is to be built once every L2 file is in its place and no run goes on.
     """
 
     digest: str = ""
@@ -114,15 +129,36 @@ class _Kept:
         return jsontext.dumps({"digest": self.digest, "tick": self.tick, "build": self.build})
 
 
-def _awaited(project: Project, name: str, changes: Changes) -> bool:
-    """True while the L2 file of a recording is neither there nor known to be impossible."""
-    waiting = {*changes.unreadable, *changes.writing}
-    return any(r.key not in waiting and _is_absent(project, r) for r in project.recordings(name))
+def _touched(before: Mapping[str, Seen], changes: Changes) -> bool:
+    """True when a recording that was known has been written to, with the same or another content."""
+    return any(
+        not seen.writing and key in before and (before[key].touch != seen.touch or before[key].writing)
+        for key, seen in changes.state.items()
+        if key not in changes.added
+    )
 
 
-def _is_absent(project: Project, recording: Recording) -> bool:
-    target = project.demos_path(recording)
-    return not target.exists() and not provenance.beside(target, names.SUFFIX_FAILURE).exists()
+def _is_awaiting(instance: dg.DagsterInstance, project: Project, name: str, changes: Changes) -> bool:
+    """True while an L2 file is neither there nor known to be impossible, or a run of the dataset goes on."""
+    if awaited(project, name, but={*changes.unreadable, *changes.writing}):
+        return True
+    own = {demos_job_name(name), build_job_name(name)}
+    return any(
+        run.job_name in own or any(key.path[0] == name for key in run.asset_selection or ())
+        for run in instance.get_runs(dg.RunsFilter(statuses=list(_UNFINISHED)))
+    )
+
+
+def _is_out_of_date(project: Project, name: str) -> bool:
+    """True when the store or the export is not what a build would make now.
+
+    Where every recording is broken there is nothing to build, and their own runs have said so.
+    """
+    steps = plan(project, [name])
+    demos = [step for step in steps if step.stage is Stage.DEMOS]
+    if demos and all(step.state == "failed" for step in demos):
+        return False
+    return any(step.state in ("missing", "stale") for step in steps if step.stage is not Stage.DEMOS)
 
 
 def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder.State:
@@ -131,8 +167,8 @@ def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder
     return {key: Seen((), sha256) for key, sha256 in versions.items() if sha256}
 
 
-def _ingests(name: str, changes: Changes, moved: list[str], tick: int) -> Iterator[dg.RunRequest]:
-    for key in (*changes.added, *changes.changed, *moved):
+def _ingests(name: str, changes: Changes, keys: Iterable[str], tick: int) -> Iterator[dg.RunRequest]:
+    for key in keys:
         yield dg.RunRequest(
             run_key=f"{name}/{key}:{changes.state[key].sha256}:{tick}",
             job_name=demos_job_name(name),

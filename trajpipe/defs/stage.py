@@ -2,20 +2,22 @@
 
 The op runs the pipeline's stage function. On unchanged input that returns at once with the stored result,
 whose check results are reported again. A stage that fails publishes nothing: its run is red, the failed
-rule is red, and what is downstream does not run. Checks can be run without the asset.
+rule is red, and what is downstream does not run. A build that a sensor asked for and that finds its L2 files
+still awaited publishes nothing and is not red. Checks can be run without the asset.
 What is not here: what is particular to a stage, see `demos.py`, `store.py`, `lerobot.py`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
+from trajpipe.defs.awaited import too_few_yet
 from trajpipe.defs.checks import BUILDS, NOTICED, check_name, check_specs, results_of_report, results_of_stage
 from trajpipe.defs.metadata import failure_metadata, stage_metadata
 from trajpipe.defs.open_databases import events_kept_open
@@ -28,6 +30,7 @@ from trajpipe.pipeline.pictures import action_of
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult, Status
 
+_BY_A_SENSOR: Final = ("dagster/sensor_name", "dagster/from_automation_condition")
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]
 
 
@@ -112,6 +115,10 @@ def stage_asset(definition: StageDefinition) -> dg.AssetsDefinition:
                     yield from _check_alone(definition, opened, key, selected)
                     return
                 result = definition.build(opened, key, config.force)
+                waits = _waits(definition, opened, result, context.run.tags)
+                if waits:
+                    context.log.info("%s: not built yet: %s", definition.key.to_user_string(), waits)
+                    return
                 context.log.info(_line(result))
                 shown = earlier_pictures(context.instance, definition.key, key, result)
                 yield from _events(definition, opened, result, selected, shown)
@@ -146,6 +153,20 @@ def _events(
     if not result.usable:
         text = result.error or "a blocking check failed"
         raise dg.Failure(text, metadata=failure_metadata(result), allow_retries=False)
+
+
+def _waits(
+    definition: StageDefinition, project: Project, result: StageResult, tags: Mapping[str, str]
+) -> str:
+    """What a stage that a sensor asked for waits for, when that alone stopped it; "" otherwise.
+
+    A recording that lands after the request, and renames the L2 file of another, takes away what was to be
+    built from. Both are ingested by runs of their own, after which the stage is asked for again.
+    """
+    if result.usable or definition.partitions is not None or not any(tag in tags for tag in _BY_A_SENSOR):
+        return ""
+    keys = too_few_yet(project, definition.dataset.name)
+    return f"{len(keys)} recordings are being ingested: {', '.join(keys[:20])}" if keys else ""
 
 
 def _lineage(definition: StageDefinition, project: Project, output: Path) -> Lineage:

@@ -54,12 +54,12 @@ class Automation:
         self.cursor = result.cursor
         return {key.path[1] for key in (DEMOS, STORE, LEROBOT) if result.get_num_requested(key)}
 
-    def build(self, stage: str) -> bool:
-        """Materialize the store or the export alone, as a request does."""
+    def build(self, stage: str, tags: dict[str, str] | None = None) -> bool:
+        """Materialize the store or the export alone, as a request does; `tags` say who asked."""
         job = self.runner.defs.resolve_implicit_global_asset_job_def()
         key = dg.AssetKey(["lift", stage])
         return job.execute_in_process(
-            instance=self.runner.instance, asset_selection=[key], raise_on_error=False
+            instance=self.runner.instance, asset_selection=[key], raise_on_error=False, tags=tags
         ).success
 
 
@@ -144,6 +144,52 @@ def test_a_store_waits_while_a_recording_is_being_ingested(automation: Automatio
     assert automation.tick() == set()
     instance.report_run_failed(run)
     assert automation.tick() == {"store"}
+
+
+def test_an_export_waits_while_a_recording_is_being_ingested(automation: Automation) -> None:
+    instance = automation.runner.instance
+    automation.runner.run("lift_demos", GOOD[0])
+    assert automation.tick() == {"store"}
+    assert automation.build("store")
+    run = create_run_for_test(
+        instance,
+        job_name="lift_demos",
+        tags={"dagster/partition": GOOD[1]},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    planned = AssetMaterializationPlannedData(DEMOS, partition=GOOD[1])
+    event = DagsterEvent.build_asset_materialization_planned_event("lift_demos", "lift__demos", planned)
+    instance.report_dagster_event(event, run.run_id)
+    assert automation.tick() == set()
+    instance.report_run_failed(run)
+    assert automation.tick() == {"lerobot"}
+
+
+@pytest.mark.parametrize("stage", ["store", "lerobot"])
+def test_a_second_recording_that_lands_while_a_stage_is_queued_makes_it_wait(
+    automation: Automation, stage: str
+) -> None:
+    runner = automation.runner
+    raw = runner.root / "raw"
+    (raw / f"{BROKEN}.hdf5").unlink()
+    second = (raw / f"{GOOD[1]}.hdf5").rename(runner.root / "second.hdf5")
+    assert runner.run("lift_demos", GOOD[0]).success
+    assert automation.tick() == {"store"}
+    assert automation.build("store")
+    assert automation.tick() == {"lerobot"}
+    second.rename(raw / f"{GOOD[1]}.hdf5")  # the first one's L2 file gets another name
+    key = dg.AssetKey(["lift", stage])
+    count = len(runner.instance.fetch_materializations(key, limit=9).records)
+    assert automation.build(stage, {"dagster/from_automation_condition": "true"})
+    assert len(runner.instance.fetch_materializations(key, limit=9).records) == count
+    assert not automation.build(stage)  # by hand it says what is missing
+    for one in GOOD:
+        assert runner.run("lift_demos", one).success
+    assert automation.tick() == {"store"}
+    assert automation.build("store", {"dagster/from_automation_condition": "true"})
+    assert automation.tick() == {"lerobot"}
+    assert automation.build("lerobot", {"dagster/from_automation_condition": "true"})
+    assert automation.tick() == set()
 
 
 # --- schedules ---

@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 
 import dagster as dg
+import h5py
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from trajpipe.core import provenance
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG
 from trajpipe.pipeline import watched_folder
+from trajpipe.pipeline.project import Project
+from trajpipe.pipeline.run import run as run_project
 from trajpipe.testing import write_recording
 from trajpipe_tests.defs.conftest import BROKEN, GOOD, Runner
 
@@ -26,6 +30,12 @@ def settle(path: Path) -> None:
     """Make a file look as if nobody had written to it for a minute."""
     then = time.time_ns() - 60_000_000_000
     os.utime(path, ns=(then, then))
+
+
+def episodes(store: Path) -> int:
+    """Episodes in a store."""
+    with h5py.File(store) as file:
+        return len(file["ep_len"])
 
 
 class Ticks:
@@ -226,6 +236,69 @@ def test_recordings_whose_l2_file_gets_another_name_are_ingested_before_the_stor
     assert ticks.tick() == [("lift_build", None)]  # a broken one is not waited for
 
 
+def test_a_repaired_recording_that_a_build_left_out_is_built_in_again(ticks: Ticks) -> None:
+    root, runner = ticks.runner.root, ticks.runner
+    (root / f"raw/{BROKEN}.hdf5").unlink()
+    ticks.tick()
+    for key in GOOD:
+        assert runner.run("lift_demos", key).success
+    assert runner.run("lift_build").success
+    store = root / "stores/lift.h5"
+    assert (episodes(store), ticks.tick()) == (4, [])
+
+    raw = root / "raw/scripted_1.hdf5"
+    whole = raw.read_bytes()
+    raw.write_bytes(whole[: len(whole) // 2])
+    settle(raw)
+    assert ticks.tick() == [("lift_demos", "scripted_1")]
+    assert not runner.run("lift_demos", "scripted_1").success
+    run_project(Project.open(root / "datasets.yaml"))  # as `trajpipe gate` does
+    assert (episodes(store), ticks.tick()) == (2, [])  # that is current
+
+    raw.write_bytes(whole)
+    settle(raw)
+    assert ticks.tick() == [("lift_demos", "scripted_1")]
+    queued = create_run_for_test(runner.instance, job_name="lift_demos", status=dg.DagsterRunStatus.STARTED)
+    before = ticks.cursor
+    assert (ticks.tick(), ticks.cursor) == ([], before)  # it waits
+    assert runner.run("lift_demos", "scripted_1").success
+    runner.instance.report_run_failed(queued)
+    assert ticks.tick() == [("lift_build", None)]
+    assert ticks.tick() == []
+    assert runner.run("lift_build").success
+    assert episodes(store) == 4
+
+
+def test_a_recording_that_was_broken_while_nobody_looked_is_built_in_again(ticks: Ticks) -> None:
+    root, runner = ticks.runner.root, ticks.runner
+    ticks.tick()
+    for key in (*GOOD, BROKEN):
+        runner.run("lift_demos", key)
+    raw = root / "raw/scripted_1.hdf5"
+    whole = raw.read_bytes()
+    raw.write_bytes(b"broken")
+    run_project(Project.open(root / "datasets.yaml"))
+    assert episodes(root / "stores/lift.h5") == 2
+    raw.write_bytes(whole)
+    then = time.time_ns() - 50_000_000_000
+    os.utime(raw, ns=(then, then))
+    assert ticks.tick() == [("lift_build", None)]
+    assert runner.run("lift_build").success
+    assert episodes(root / "stores/lift.h5") == 4
+
+
+def test_recordings_that_are_all_broken_ask_for_no_build(ticks: Ticks) -> None:
+    root, runner = ticks.runner.root, ticks.runner
+    for key in GOOD:
+        (root / f"raw/{key}.hdf5").unlink()
+    for content in (b"broken", b"broken otherwise"):
+        (root / f"raw/{BROKEN}.hdf5").write_bytes(content)
+        settle(root / f"raw/{BROKEN}.hdf5")
+        assert ticks.tick() == [("lift_demos", BROKEN)]
+        assert not runner.run("lift_demos", BROKEN).success
+        assert ticks.tick() == []
+
+
 def test_a_catalogue_that_breaks_says_so_in_the_tick(ticks: Ticks) -> None:
     (ticks.runner.root / "datasets.yaml").write_text("version: 1\ndatasets: {lift: {raws: []}}")
     with pytest.raises(Exception, match="the catalogue has"):
@@ -233,7 +306,9 @@ def test_a_catalogue_that_breaks_says_so_in_the_tick(ticks: Ticks) -> None:
 
 
 def test_the_time_of_a_tick_is_bounded(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_folder.look, "__kwdefaults__", {"settle_s": 5.0, "budget_s": -1.0})
+    monkeypatch.setattr(
+        watched_folder.look, "__kwdefaults__", {"settle_s": 5.0, "budget_s": -1.0, "most": 500}
+    )
     assert ticks.tick() == []
     monkeypatch.undo()
     assert len(ticks.tick()) == 3
