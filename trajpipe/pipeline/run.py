@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from trajpipe.pipeline.results import (
     NOTICED,
     SOURCE_FINDINGS,
     StageResult,
+    Status,
     blocked,
     failed_plainly,
     joined,
@@ -127,7 +128,8 @@ def run(
 ) -> RunResult:
     """Bring datasets through their stages.
 
-    A broken recording fails alone: its dataset's store is built from the others, and the result says so.
+    A broken recording fails alone: its dataset's store is built from the others, and the result says so. A
+    dataset whose raw entries on the Hub can't be had fails alone too; nothing of it is built.
 
     Args:
         project: The project.
@@ -139,22 +141,22 @@ def run(
     Raises:
         MissingNameError: no such dataset or recording.
         CatalogueError: two recordings would write one file.
-        HubError: a raw entry on the Hub cannot be had.
     """
     began = time.perf_counter()
     chosen = list(datasets) or list(project.catalogue.datasets)
     wanted = options.stages or STAGES
-    if Stage.DEMOS in wanted:
-        for name in chosen:
-            fetch_raw(project, name, progress=progress)
-    todo = _chosen_recordings(project, chosen, options.recordings)
-    project.require_distinct_outputs(chosen)
     out = RunResult()
 
     def done(result: StageResult) -> None:
         out.results.append(result)
         watch(result)
 
+    if Stage.DEMOS in wanted:
+        for result in _fetch_all(project, chosen, progress):
+            done(result)
+            chosen.remove(result.dataset)
+    todo = _chosen_recordings(project, chosen, options.recordings) if chosen else []
+    project.require_distinct_outputs(chosen)
     if Stage.DEMOS in wanted:
         for number, result in enumerate(_ingest_all(project, todo, options, progress), 1):
             done(result)
@@ -168,6 +170,20 @@ def run(
             done(export_dataset(project, name, store, force=options.force, progress=progress))
     out.seconds = time.perf_counter() - began
     return out
+
+
+def _fetch_all(project: Project, names: Sequence[str], progress: Progress) -> list[StageResult]:
+    """Fetch what lies on the Hub; a result for each dataset whose recordings cannot be had."""
+    failures = []
+    for name in names:
+        dataset = project.dataset(name)
+        try:
+            fetch_raw(project, name, progress=progress)
+        except (TrajpipeError, OSError) as error:
+            folders = [entry.hub_folder(name) for entry in dataset.raw if entry.hub is not None]
+            failure = blocked(name, Stage.DEMOS, project.root / folders[0], str(error))
+            failures.append(replace(failure, status=Status.FAILED))
+    return failures
 
 
 def _chosen_recordings(project: Project, datasets: Sequence[str], keys: Sequence[str]) -> list[Recording]:

@@ -40,6 +40,7 @@ def test_a_new_folder_has_every_file_and_each_is_valid(tmp_path: Path) -> None:
     assert sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()) == sorted(FILES)
     catalogue = load_catalogue(root / "data/datasets.yaml")
     assert list(catalogue.datasets) == ["pick_cup"]
+    assert (catalogue.dataset("pick_cup").task, catalogue.dataset("pick_cup").description) == (None, "")
     schema = jsontext.loads((root / "data/datasets.schema.json").read_bytes())
     jsonschema.validate(yaml.safe_load((root / "data/datasets.yaml").read_text()), schema)
     assert load_baseline(root / "data/gate.yaml").waivers == ()
@@ -50,7 +51,7 @@ def test_a_new_folder_has_every_file_and_each_is_valid(tmp_path: Path) -> None:
 def test_the_commented_examples_are_valid_when_their_comments_are_taken_away(tmp_path: Path) -> None:
     init(tmp_path, "pick_cup")
     path = tmp_path / "data/datasets.yaml"
-    keys = "owners|tag|conventions|filter|splits|min_recordings|exclude|schedule"
+    keys = "description|task|owners|tag|conventions|filter|splits|min_recordings|exclude|schedule"
     example = re.compile(rf"^( +)# (  .*|({keys}):.*)$")
     lines = [example.sub(r"\1\2", line) for line in path.read_text().splitlines()]
     path.write_text("\n".join(lines) + "\n")
@@ -58,6 +59,7 @@ def test_the_commented_examples_are_valid_when_their_comments_are_taken_away(tmp
     assert (full.raw[0].tag, full.min_recordings, full.owners) == ("teleop", 1, ("team:data",))
     assert str(full.raw[0].conventions.fps) == "20"
     assert full.schedule is not None
+    assert (full.task, full.description.split()[0]) == ("put the cup on the shelf", "A")
     assert full.exclude[0].reason == "the camera fell over"
 
     path = tmp_path / "data/gate.yaml"

@@ -12,8 +12,11 @@ import pytest
 from trajpipe.core import names
 from trajpipe.core.errors import CatalogueError, MissingNameError, UsageError
 from trajpipe.core.names import Stage
+from trajpipe.hub import Receipt
+from trajpipe.pipeline.gate import GateOptions, gate
+from trajpipe.pipeline.gate_outcomes import State
 from trajpipe.pipeline.project import Project
-from trajpipe.pipeline.results import Status
+from trajpipe.pipeline.results import StageResult, Status
 from trajpipe.pipeline.run import RunOptions, plan, run
 from trajpipe.testing import write_recording
 from trajpipe_tests.pipeline.conftest import CATALOGUE, MakeProject
@@ -319,3 +322,44 @@ def test_a_model_file_beside_a_recording_is_an_input_too(tmp_path: Path) -> None
     (model,) = raw.parent.rglob("*.xml")
     model.write_text(model.read_text().replace("<mujoco", "<!-- edited --><mujoco", 1))
     assert [demos(), demos()] == [Status.BUILT, Status.UNCHANGED]
+
+
+ON_THE_HUB = """\
+  absent:
+    raw: [{kind: isaaclab, hub: org/raw@v1, glob: "*.hdf5"}]
+    license: apache-2.0
+"""
+
+
+def test_a_dataset_that_cannot_be_fetched_fails_alone(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    project = make_project(1, catalogue=CATALOGUE.replace("datasets:\n", f"datasets:\n{ON_THE_HUB}"))
+    watched: list[StageResult] = []
+    result = run(project, watch=watched.append)
+    assert [(r.dataset, r.stage, r.status) for r in result.results] == [
+        ("absent", Stage.DEMOS, Status.FAILED),
+        ("lift", Stage.DEMOS, Status.BUILT),
+        ("lift", Stage.STORE, Status.BUILT),
+        ("lift", Stage.LEROBOT, Status.BUILT),
+    ]
+    assert watched == result.results
+    assert not result.ok
+    assert "org/raw" in str(result.results[0].error)
+    assert result.ledger.failed == {"absent": result.results[0].error}
+    only = run(reopen(project), ["absent"], RunOptions(recordings=("day1",)))
+    assert [r.status for r in only.results] == [Status.FAILED]
+
+    folder = project.root / "raw/absent/org__raw"
+    Path(folder).mkdir(parents=True)
+    (folder / "day1.hdf5").write_bytes((project.root / "raw/lift/take_00.hdf5").read_bytes())
+    assert not run(reopen(project), ["absent"]).ok  # of which revision that is nobody knows
+    gated = gate(reopen(project), GateOptions())
+    assert gated.code == 2
+    assert [f.unit for f in gated.failures] == ["absent/demos"]
+    states = {o.state for o in gated.outcomes if o.dataset == "lift"}
+    assert State.PASSED in states
+    assert not states & {State.FAILED, State.NEVER_RAN, State.NOT_REACHED}
+    (folder / names.HUB_RECEIPT).write_text(Receipt("org/raw", "0" * 40, "v1").to_text())
+    assert run(reopen(project), ["absent"]).ok  # the pinned one is there: the Hub isn't asked
