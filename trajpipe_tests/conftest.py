@@ -6,6 +6,7 @@ What is not here: fixtures of one area, they live beside their tests.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,10 @@ MARKER_OF_FIXTURE: Final = {
     "run_reader": "readers",
 }
 FULL: Final = os.environ.get("TRAJPIPE_FULL") == "1"
+
+# A shell's background job ignores Ctrl-C, and so would every server and command that tests start and stop by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples in every run, more of them in a full one; two busy cores make deadlines meaningless.
 settings.register_profile(
