@@ -27,7 +27,7 @@ MARKER_OF_FIXTURE: Final = {
 }
 FULL: Final = os.environ.get("TRAJPIPE_FULL") == "1"
 
-# A shell's background job ignores Ctrl-C, and so would every server and command that tests start and stop by it.
+# A shell's background job ignores Ctrl-C, and so would every server and command that tests start and stop so.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
