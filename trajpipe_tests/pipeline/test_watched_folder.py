@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Folder:
         os.utime(path, ns=(then, then))
         return path
 
-    def look(self, **options: float) -> Changes:
+    def look(self, **options: Any) -> Changes:
         """Look, and keep what was found."""
         changes = look(Project.open(self.root / "datasets.yaml"), "lift", self.state, **options)
         self.state = changes.state
