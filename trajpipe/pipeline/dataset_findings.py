@@ -5,11 +5,13 @@ What is not here: findings of one recording, see `ingest.py`; rules of an output
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trajpipe.core import provenance
 from trajpipe.core.findings import Finding, Findings, Place, Severity
-from trajpipe.pipeline.project import Project
+
+if TYPE_CHECKING:  # `convert` needs no catalogue
+    from trajpipe.pipeline.project import Project
 
 IDENTICAL: Final = "recordings-identical"
 UNMATCHED: Final = "exclude-not-found"
