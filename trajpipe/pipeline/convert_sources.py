@@ -16,7 +16,7 @@ from trajpipe.core.errors import InputError, OutputExistsError, TrajpipeError, U
 from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.order import natural_key
 from trajpipe.demos.reader import DemosFile, rate_of_env_args
-from trajpipe.pipeline.dataset_findings import IDENTICAL
+from trajpipe.pipeline.dataset_findings import EQUAL, IDENTICAL
 from trajpipe.sources.base import ReadOptions, detect, source
 from trajpipe.sources.base import sources as source_kinds
 
@@ -161,11 +161,10 @@ def twins_of(sources: Sequence[Path]) -> Findings:
             content = str(path.resolve()) if same else provenance.sha256_path(path)
             by_content.setdefault(content, []).append(path)
     found = Findings()
-    message = "recordings are equal byte for byte: episodes count twice, and may land in both splits"
     for paths in (paths for paths in by_content.values() if len(paths) > 1):
         got = ", ".join(path.name for path in paths)
         place = Place(file=paths[0].name)
-        found.add(Finding(IDENTICAL, Severity.WARN, message, place, got, "each recording once"))
+        found.add(Finding(IDENTICAL, Severity.WARN, EQUAL, place, got, "each recording once"))
     return found
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # `convert` needs no catalogue
     from trajpipe.pipeline.project import Project
 
 IDENTICAL: Final = "recordings-identical"
+EQUAL: Final = "recordings are equal byte for byte: episodes count twice, and may land in both splits"
 UNMATCHED: Final = "exclude-not-found"
 
 
@@ -30,9 +31,8 @@ def findings_of_dataset(project: Project, name: str) -> Findings:
         message = "an exclusion names a recording that is not here"
         found.add(Finding(UNMATCHED, Severity.WARN, message, _place(project, name, "exclude"), got=recording))
     for twins in _identical(project, name):
-        message = "recordings are equal byte for byte: episodes count twice, and may land in both splits"
         place, wanted = _place(project, name, "raw"), "one of them; the others under `exclude:`"
-        found.add(Finding(IDENTICAL, Severity.WARN, message, place, ", ".join(twins), wanted))
+        found.add(Finding(IDENTICAL, Severity.WARN, EQUAL, place, ", ".join(twins), wanted))
     return found
 
 

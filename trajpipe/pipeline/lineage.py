@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,8 @@ def store_lineage(plan: StorePlan, path: Path) -> Lineage:
     Raises:
         TrajpipeError: an L2 file or the store cannot be read.
     """
-    said = layout_of(plan).check_context().get("columns")
+    # all L2 files of a store have the first one's columns: no need to look at every demo's model
+    said = layout_of(replace(plan, inputs=plan.inputs[:1])).check_context().get("columns")
     if isinstance(said, Mapping):
         return {column: list(paths) for column, paths in said.items()}
     with DemosFile(plan.inputs[0]) as demos:

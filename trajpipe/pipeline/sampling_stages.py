@@ -27,7 +27,7 @@ from trajpipe.sources.lerobot_parquet import RowReader
 from trajpipe.store import TrajectoryStore
 from trajpipe.store.rate import own_rate
 
-_L2_GROUPS: Final = (f"{names.GROUP_OBS}/", "states", "rewards")
+_OBS: Final = f"{names.GROUP_OBS}/"
 _BOOKKEEPING: Final = (
     names.COLUMN_REWARD,
     names.COLUMN_DONE,
@@ -87,7 +87,7 @@ class _Demos:
     def columns(self, episode: int) -> Mapping[str, Column]:
         """Actions and obs; of a recording without obs, the simulator's states."""
         found = self._file.episode(self._file.demos[episode]).columns
-        obs = {n: c for n, c in found.items() if n == self.action or n.startswith(_L2_GROUPS[0])}
+        obs = {n: c for n, c in found.items() if n == self.action or n.startswith(_OBS)}
         return obs if len(obs) > 1 else {n: c for n, c in found.items() if n.split("/", 1)[0] != "rewards"}
 
     def dimensions(self, column: str, width: int) -> Sequence[str]:

@@ -129,18 +129,24 @@ def test_a_failed_blocking_check_of_the_store_stops_the_export(
     assert automation.tick() == {"lerobot"}
 
 
+def _being_ingested(instance: dg.DagsterInstance, partition: str) -> dg.DagsterRun:
+    """A run that goes on, and says that it will make the L2 file of a recording."""
+    run: dg.DagsterRun = create_run_for_test(
+        instance,
+        job_name="lift_demos",
+        tags={"dagster/partition": partition},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    planned = AssetMaterializationPlannedData(DEMOS, partition=partition)
+    event = DagsterEvent.build_asset_materialization_planned_event("lift_demos", "lift__demos", planned)
+    instance.report_dagster_event(event, run.run_id)
+    return run
+
+
 def test_a_store_waits_while_a_recording_is_being_ingested(automation: Automation) -> None:
     instance = automation.runner.instance
     automation.runner.run("lift_demos", GOOD[0])
-    run = create_run_for_test(
-        instance,
-        job_name="lift_demos",
-        tags={"dagster/partition": GOOD[1]},
-        status=dg.DagsterRunStatus.STARTED,
-    )
-    planned = AssetMaterializationPlannedData(DEMOS, partition=GOOD[1])
-    event = DagsterEvent.build_asset_materialization_planned_event("lift_demos", "lift__demos", planned)
-    instance.report_dagster_event(event, run.run_id)
+    run = _being_ingested(instance, GOOD[1])
     assert automation.tick() == set()
     instance.report_run_failed(run)
     assert automation.tick() == {"store"}
@@ -151,15 +157,7 @@ def test_an_export_waits_while_a_recording_is_being_ingested(automation: Automat
     automation.runner.run("lift_demos", GOOD[0])
     assert automation.tick() == {"store"}
     assert automation.build("store")
-    run = create_run_for_test(
-        instance,
-        job_name="lift_demos",
-        tags={"dagster/partition": GOOD[1]},
-        status=dg.DagsterRunStatus.STARTED,
-    )
-    planned = AssetMaterializationPlannedData(DEMOS, partition=GOOD[1])
-    event = DagsterEvent.build_asset_materialization_planned_event("lift_demos", "lift__demos", planned)
-    instance.report_dagster_event(event, run.run_id)
+    run = _being_ingested(instance, GOOD[1])
     assert automation.tick() == set()
     instance.report_run_failed(run)
     assert automation.tick() == {"lerobot"}
