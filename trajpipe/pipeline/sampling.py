@@ -155,7 +155,8 @@ def sample(episodes: EpisodeSet) -> Sample:
         expected = {episodes.action: len(taken.action_labels), **{n: widths[n] for n in state}}
         taken.rows.append(_rows(episodes, number, columns, expected, most))
         alike = {n for n in expected if n in columns and width_of(columns[n]) == expected[n]}
-        taken.lacking = tuple(sorted({*taken.lacking, *(set(expected) - alike)}))
+        # a motion store has no actions at all: that is no episode's lack
+        taken.lacking = tuple(sorted({*taken.lacking, *(expected.keys() & widths.keys() - alike)}))
         if number in with_frames:
             frames = tuple(_frame(taken, columns.get(c), m) for c in cameras for m in moments)
             taken.frames.append(SampledFrames(episodes.label(number), frames))

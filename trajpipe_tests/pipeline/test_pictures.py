@@ -39,6 +39,7 @@ from trajpipe.pipeline.sampling import (
 )
 from trajpipe.pipeline.sampling_stages import declared_action, first_store, opened
 from trajpipe.report.picture import MAX_BYTES
+from trajpipe.store import ColumnSpec, TrajectoryStoreWriter
 from trajpipe.testing import write_recording
 
 STAGES = (Stage.DEMOS, Stage.STORE, Stage.LEROBOT)
@@ -423,3 +424,13 @@ def test_what_cannot_be_read_is_an_error_with_a_place(tmp_path: Path) -> None:
             pictures_of(stage, tmp_path / "broken.hdf5", ledger=Ledger())
     with pytest.raises(TrajpipeError):
         pictures_of(Stage.LEROBOT, tmp_path)
+
+
+def test_a_motion_store_has_no_actions_and_lacks_none(tmp_path: Path) -> None:
+    with TrajectoryStoreWriter(tmp_path / "m.h5", [ColumnSpec("qpos", np.float32, (3,))]) as writer:
+        writer.append("qpos", np.zeros((4, 3), np.float32))
+        writer.end_episode()
+    with opened(Stage.STORE, tmp_path / "m.h5") as episodes:
+        taken = sample(episodes)
+    assert (taken.lacking, taken.action_labels) == ((), ())
+    assert taken.state_labels == ("qpos[0]", "qpos[1]", "qpos[2]")
