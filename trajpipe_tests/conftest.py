@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -48,6 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in getattr(item, "fixturenames", ()):
             if name in MARKER_OF_FIXTURE:
                 item.add_marker(MARKER_OF_FIXTURE[name])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_instance_stays_entered() -> Iterator[None]:
+    """Fails a module that enters a Dagster instance and does not leave it: later tests would look into a dead one."""
+    yield
+    states = sys.modules.get("dagster._core.storage.defs_state.base")
+    assert states is None or states.DefsStateStorage.get() is None, "leave contexts that Dagster builds: `with`"
 
 
 @pytest.fixture(scope="session")

@@ -196,13 +196,13 @@ def test_a_second_recording_that_lands_while_a_stage_is_queued_makes_it_wait(
 def _schedule(catalogue: Path, instance: dg.DagsterInstance, name: str, hour: int = 3) -> list[Any]:
     """Run requests, or nothing, of one evaluation of a schedule."""
     defs = build_defs(catalogue=catalogue)
-    context = dg.build_schedule_context(
+    with dg.build_schedule_context(
         instance,
         scheduled_execution_time=datetime(2026, 5, 1, hour, tzinfo=UTC),
         repository_def=defs.get_repository_def(),
         resources={"project": ProjectResource(catalogue=str(catalogue))},
-    )
-    result = defs.get_schedule_def(name).evaluate_tick(context)
+    ) as context:
+        result = defs.get_schedule_def(name).evaluate_tick(context)
     return list(result.run_requests or ())
 
 

@@ -50,13 +50,13 @@ class Ticks:
     def evaluate(self) -> dg.SensorResult:
         """One evaluation, nothing taken."""
         resource = ProjectResource(catalogue=str(self.runner.root / "datasets.yaml"))
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             self.runner.instance,
             cursor=self.cursor or None,
             repository_def=self.repository,
             resources={"project": resource},
-        )
-        result = self.sensor(context)
+        ) as context:
+            result = self.sensor(context)
         assert isinstance(result, dg.SensorResult)
         return result
 

@@ -44,10 +44,10 @@ class Source:
         """One tick; the runs that it asked for were run. Their keys."""
         defs = build_defs(catalogue=self.root / "datasets.yaml")
         resource = ProjectResource(catalogue=str(self.root / "datasets.yaml"))
-        context = dg.build_sensor_context(
+        with dg.build_sensor_context(
             self.instance, repository_def=defs.get_repository_def(), resources={"project": resource}
-        )
-        result = defs.get_sensor_def("lift_hub")(context)
+        ) as context:
+            result = defs.get_sensor_def("lift_hub")(context)
         assert isinstance(result, dg.SensorResult)
         for request in result.run_requests or ():
             job = defs.resolve_job_def("scan_job")
