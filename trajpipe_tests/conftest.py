@@ -53,10 +53,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_instance_stays_entered() -> Iterator[None]:
-    """Fails a module that enters a Dagster instance and does not leave it: later tests would look into a dead one."""
+    """Fails a module that enters a Dagster instance and does not leave it: later ones would see it dead."""
     yield
     states = sys.modules.get("dagster._core.storage.defs_state.base")
-    assert states is None or states.DefsStateStorage.get() is None, "leave contexts that Dagster builds: `with`"
+    assert states is None or states.DefsStateStorage.get() is None, "leave what Dagster builds: use `with`"
 
 
 @pytest.fixture(scope="session")
