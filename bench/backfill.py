@@ -1,7 +1,8 @@
-"""What a recording costs in a backfill: `trajpipe dev` on SQLite, one run a recording, as many slots as told.
+"""What a recording costs in a backfill: `trajpipe dev` on SQLite, so many recordings a run and slots as told.
 
     python bench/backfill.py                        20 recordings, 1 slot and 2; more by --recordings 200
     python bench/backfill.py --slots 2 --json       one measurement as JSON
+    python bench/backfill.py --per-run 1            a run for each recording; else the catalogue's default
 
 All L2 files but one are made before, so that a run costs what starting and reporting it costs; that one is
 broken and must fail alone. Processor time, of each kind of process, is the steadier figure on a busy machine.
@@ -41,6 +42,7 @@ mutation($params: LaunchBackfillParams!) {
 """
 CATALOGUE: Final = """\
 version: 1
+defaults: {recordings_per_run: PER_RUN}
 datasets: {lift: {raw: [{kind: isaaclab, glob: raw/*.hdf5, conventions: {fps: 20}}]}}
 """
 # What a process of Dagster's session is, by a word of its command line.
@@ -52,7 +54,7 @@ SERVICES: Final = {
 }
 
 
-def prepare(root: Path, number: int) -> None:
+def prepare(root: Path, number: int, per_run: int) -> None:
     """A project with so many recordings of one short episode, one of them broken, and all L2 files."""
     from trajpipe.core.names import Stage
     from trajpipe.pipeline.project import Project
@@ -60,11 +62,11 @@ def prepare(root: Path, number: int) -> None:
     from trajpipe.testing import write_recording
 
     (root / "raw").mkdir(parents=True)
+    (root / "datasets.yaml").write_text(CATALOGUE.replace("PER_RUN", str(per_run)))
     whole = write_recording("isaaclab", root / "one.hdf5", episodes=1, rows=(4, 6), cameras=())
     for n in range(number):
         (root / f"raw/r{n:06d}.hdf5").write_bytes(whole.read_bytes())
     broken_recording(root, number).write_bytes(b"broken")
-    (root / "datasets.yaml").write_text(CATALOGUE)
     run(Project.open(root / "datasets.yaml"), ["lift"], RunOptions(stages=(Stage.DEMOS,), jobs=2))
 
 
@@ -220,6 +222,7 @@ def measure(root: Path, home: Path, slots: int) -> dict[str, Any]:
     return {
         "recordings": len(keys),
         "slots": slots,
+        "runs": runs(home),
         "cores": os.cpu_count(),
         "ready_s": round(ready, 1),
         "seconds": round(seconds, 1),
@@ -241,6 +244,12 @@ def sqlite_bytes(home: Path) -> int:
     return sum(p.stat().st_size for p in home.rglob("*") if p.is_file())
 
 
+def runs(home: Path) -> int:
+    """Runs of the backfill."""
+    with sqlite3.connect(home / "history/runs.db") as database:
+        return int(database.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
+
+
 def rows(home: Path) -> int:
     """Events of all runs."""
     total = 0
@@ -256,7 +265,8 @@ def line(found: dict[str, Any]) -> str:
     each = " + ".join(f"{k} {v:.2f}" for k, v in cpu.items() if v >= 0.005)
     before, after = found["memory_mb"]
     return (
-        f"{found['recordings']} recordings, {found['slots']} slots, {found['cores']} cores: "
+        f"{found['recordings']} recordings in {found['runs']} runs, {found['slots']} slots, "
+        f"{found['cores']} cores: "
         f"{found['seconds']:.0f} s, {found['each_s']:.2f} s each; "
         f"processor time each {sum(cpu.values()):.2f} s ({each}); "
         f"{found['events_each']:.0f} events and {found['bytes_each'] / 1000:.0f} kB each; "
@@ -274,15 +284,18 @@ def is_right(found: dict[str, Any]) -> bool:
 
 def main() -> int:
     """Measure and print; exit code 1 when a backfill did not end as it must."""
+    from trajpipe.pipeline.catalogue_model import DatasetOptions
+
     parser = argparse.ArgumentParser(description="Cost of a recording in a backfill.")
     parser.add_argument("--recordings", type=int, default=20)
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--per-run", type=int, default=DatasetOptions().recordings_per_run)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     right = True
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "data"
-        prepare(root, options.recordings)
+        prepare(root, options.recordings, options.per_run)
         for slots in options.slots:
             found = measure(root, Path(name) / f"home{slots}", slots)
             print(json.dumps(found) if options.json else line(found), flush=True)

@@ -13,6 +13,7 @@ from typing import Final
 import dagster as dg
 
 from trajpipe.core.temporaries import is_alive
+from trajpipe.defs.partitions import partition_of
 
 RUNNING: Final = (
     dg.DagsterRunStatus.STARTING,
@@ -30,7 +31,7 @@ class DeadRun:
     Attributes:
         run_id: Its id.
         job: Its job's name.
-        partition: Its partition key or "".
+        partition: Its partition key, `first...last` of several, or "".
         why: How one can tell.
     """
 
@@ -58,7 +59,7 @@ def dead_runs(instance: dg.DagsterInstance, *, silent_s: float = SILENT_S) -> li
             silence = time.time() - record.update_timestamp.timestamp()
             why = f"it has said nothing for {silence / 60:.0f} minutes" if silence > silent_s else ""
         if why:
-            found.append(DeadRun(run.run_id, run.job_name, run.tags.get("dagster/partition", ""), why))
+            found.append(DeadRun(run.run_id, run.job_name, partition_of(run), why))
     return found
 
 

@@ -51,6 +51,7 @@ def demos_stage(dataset: DatasetConfig) -> StageDefinition:
         build=build,
         check=check,
         partitions=partitions,
+        backfills=dg.BackfillPolicy.multi_run(max_partitions_per_run=dataset.recordings_per_run),
     )
 
 

@@ -18,6 +18,7 @@ from trajpipe.core.errors import MissingNameError, StateError
 from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.names import Stage
 from trajpipe.defs.checks import check_name
+from trajpipe.defs.partitions import PARTITION_TAGS
 from trajpipe.pipeline.gate import GateOptions, require_known_checks
 from trajpipe.pipeline.gate_outcomes import (
     BUILDS,
@@ -30,7 +31,6 @@ from trajpipe.pipeline.gate_outcomes import (
 )
 
 BACKFILL_TAG: Final = "dagster/backfill"
-PARTITION_TAG: Final = "dagster/partition"
 _PAGE: Final = 1000
 _STEP_CHECKS: Final = {check_name(BUILDS)}
 
@@ -115,7 +115,7 @@ def _runs(instance: dg.DagsterInstance, run_id: str) -> list[dg.DagsterRun]:
     if backfill is None:
         raise MissingNameError("the instance knows no such run or backfill", got=run_id)
     newest_first = instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: run_id}))
-    latest = {(r.job_name, r.tags.get(PARTITION_TAG)): r for r in reversed(newest_first)}
+    latest = {(r.job_name, *(r.tags.get(tag) for tag in PARTITION_TAGS)): r for r in reversed(newest_first)}
     unfinished = not backfill.status.value.startswith(("COMPLETED", "FAILED", "CANCELED"))
     return [] if unfinished else list(latest.values())
 
@@ -132,26 +132,35 @@ def _wanted(outcome: Outcome, options: GateOptions) -> bool:
 
 
 def _outcomes(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[Outcome]:
-    """An outcome for each check that the run planned."""
+    """An outcome for each check that the run planned, of each partition that it holds."""
+    own = run.tags.get(PARTITION_TAGS[0], "")
     evaluated = {
-        (e.asset_key, e.check_name): e
+        (e.asset_key, e.check_name, e.partition or own): e
         for e in _events(instance, run, DagsterEventType.ASSET_CHECK_EVALUATION)
     }
-    planned = _events(instance, run, DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
-    partition = run.tags.get(PARTITION_TAG, "")
-    keys = list(dict.fromkeys([(e.asset_key, e.check_name) for e in planned] + list(evaluated)))
-    failed = {key for (key, name), e in evaluated.items() if name in _STEP_CHECKS and not e.passed}
-    for asset, name in keys:
+    planned = [
+        (e.asset_key, e.check_name, partition)
+        for e in _events(instance, run, DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+        for partition in _planned_partitions(e, own)
+    ]
+    failed = {(a, key) for (a, name, key), e in evaluated.items() if name in _STEP_CHECKS and not e.passed}
+    for asset, name, partition in dict.fromkeys([*planned, *evaluated]):
         if len(asset.path) != 2 or asset.path[1] not in {s.value for s in Stage}:
             continue
         blank = _blank(asset, name, partition)
-        event = evaluated.get((asset, name))
+        event = evaluated.get((asset, name, partition))
         if event is not None:
             yield _of_event(blank, event)
-        elif asset in failed:
+        elif (asset, partition) in failed:
             yield replace(blank, state=State.NOT_REACHED, why="the stage failed")
         else:
             yield replace(blank, state=State.NEVER_RAN, why=f"run {run.run_id} ended {run.status.value}")
+
+
+def _planned_partitions(event: Any, own: str) -> list[str]:
+    """The partitions that a check was planned for; the run's own where the event names none."""
+    named = list(event.partitions_subset.get_partition_keys()) if event.partitions_subset else []
+    return sorted(named) or [own]
 
 
 def _events(instance: dg.DagsterInstance, run: dg.DagsterRun, kind: DagsterEventType) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Jobs: scan for recordings; per dataset, ingest one recording, or build its store and export.
+"""Jobs: scan for recordings; per dataset, ingest recordings, or build its store and export.
 
 What is not here: what starts them by itself, see `sensors.py`, `schedules.py`, `automation.py`.
 """
@@ -44,7 +44,7 @@ def scan_job() -> None:
 
 
 def demos_job_name(dataset: str) -> str:
-    """`<dataset>_demos`: ingests one recording."""
+    """`<dataset>_demos`: ingests recordings."""
     return f"{dataset}_demos"
 
 
@@ -54,7 +54,7 @@ def build_job_name(dataset: str) -> str:
 
 
 def dataset_jobs(datasets: Iterable[DatasetConfig]) -> list[Any]:
-    """`<dataset>_demos` (one recording a run) and `<dataset>_build` (store and export) of each dataset.
+    """`<dataset>_demos` (recordings into L2) and `<dataset>_build` (store and export) of each dataset.
 
     The type of such a job has no public name in Dagster.
     """
@@ -67,7 +67,7 @@ def dataset_jobs(datasets: Iterable[DatasetConfig]) -> list[Any]:
             dg.define_asset_job(
                 demos_job_name(dataset.name),
                 dg.AssetSelection.assets(demos),
-                description=f"Ingest recordings of {dataset.name}: one run for each, into L2.",
+                description=f"Ingest recordings of {dataset.name} into L2; each passes or fails by itself.",
             ),
             dg.define_asset_job(
                 build_job_name(dataset.name),

@@ -19,7 +19,7 @@ from trajpipe.core.provenance import size_of
 from trajpipe.defs.awaited import awaited, is_absent
 from trajpipe.defs.failure_hook import failure_hook
 from trajpipe.defs.jobs import build_job_name, demos_job_name
-from trajpipe.defs.partitions import asset_key, recordings_partitions
+from trajpipe.defs.partitions import asset_key, partition_of, recordings_partitions
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
 from trajpipe.pipeline import watched_folder
@@ -208,7 +208,7 @@ def run_failures(context: dg.RunFailureSensorContext) -> None:
         {
             "run_id": run.run_id,
             "job": run.job_name,
-            "partition": run.tags.get("dagster/partition", ""),
+            "partition": partition_of(run),
             "error": context.failure_event.message or "",
         }
     )

@@ -7,8 +7,9 @@ still awaited publishes nothing and is not red. Checks can be run without the as
 What is not here: what is particular to a stage, see `demos.py`, `store.py`, `lerobot.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ from trajpipe.defs.metadata import failure_metadata, stage_metadata
 from trajpipe.defs.open_databases import events_kept_open
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.pictures import earlier_pictures
+from trajpipe.defs.reporting import (
+    call_no_check_omitted,
+    evaluations,
+    input_tags,
+    latest,
+    materialization,
+)
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.pipeline.catalogue import DatasetConfig
 from trajpipe.pipeline.lineage import Lineage
@@ -31,7 +39,8 @@ from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.results import StageResult, Status
 
 _BY_A_SENSOR: Final = ("dagster/sensor_name", "dagster/from_automation_condition")
-Events = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]
+Event = dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetCheckEvaluation
+Events = Iterator[Event]
 
 
 class StageConfig(dg.Config):
@@ -58,6 +67,7 @@ class StageDefinition:
         build: (project, partition key, force) → result; the key is "" without partitions.
         check: (project, partition key) → report of the output on disk.
         partitions: None for a stage of the whole dataset.
+        backfills: How many partitions a run of a backfill holds; None = Dagster's one.
         automation: When it runs by itself; None = it is asked for.
         lineage: (project, output) → its column → columns of L2; None where there is none.
     """
@@ -71,6 +81,7 @@ class StageDefinition:
     build: Callable[[Project, str, bool], StageResult]
     check: Callable[[Project, str], CheckReport]
     partitions: dg.PartitionsDefinition | None = None
+    backfills: dg.BackfillPolicy | None = None
     automation: dg.AutomationCondition[Any] | None = None
     lineage: Callable[[Project, Path], Lineage] | None = None
 
@@ -95,64 +106,133 @@ class StageDefinition:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """What failed of a run: a stage, or one of the partitions that the run holds."""
+
+    key: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
 def stage_asset(definition: StageDefinition) -> dg.AssetsDefinition:
-    """The asset of a stage together with its checks."""
+    """The asset of a stage together with its checks.
+
+    A run of a partitioned stage may hold several partitions: one that fails leaves the others alone, and the
+    run is red at its end.
+    """
+    spec = definition.spec()
 
     @dg.multi_asset(
         name=f"{definition.dataset.name}__{definition.stage.value}",
-        specs=[definition.spec()],
+        specs=[spec],
         check_specs=check_specs(definition.key, definition.stage, definition.partitions),
         can_subset=True,
         partitions_def=definition.partitions,
+        backfill_policy=definition.backfills,
     )
     def stage_op(context: dg.AssetExecutionContext, config: StageConfig, project: ProjectResource) -> Events:
-        key = context.partition_key if definition.partitions is not None else ""
-        selected = {check.name for check in context.selected_asset_check_keys}
+        keys = context.partition_keys if definition.partitions is not None else [""]
+        call_no_check_omitted(context)
         with events_kept_open(context.instance):
             try:
                 opened = project.open()
-                if definition.key not in context.selected_asset_keys:
-                    yield from _check_alone(definition, opened, key, selected)
-                    return
-                result = definition.build(opened, key, config.force)
-                waits = _waits(definition, opened, result, context.run.tags)
-                if waits:
-                    context.log.info("%s: not built yet: %s", definition.key.to_user_string(), waits)
-                    return
-                context.log.info(_line(result))
-                shown = earlier_pictures(context.instance, definition.key, key, result)
-                yield from _events(definition, opened, result, selected, shown)
             except TrajpipeError as error:
                 raise dg.Failure(str(error), allow_retries=False) from error
+            work, broken = _Work(definition, context, opened, config.force), []
+            for key in keys:
+                found = yield from work.one(key, alone=len(keys) == 1)
+                broken += [found] if found is not None else []
+        if broken:
+            raise _failure(broken, len(keys))
 
     return stage_op
 
 
-def _events(
-    definition: StageDefinition,
-    project: Project,
-    result: StageResult,
-    selected: set[str],
-    pictures: Mapping[str, Any],
-) -> Events:
-    """What a stage that ran reports; raises at the end when its output may not be used."""
-    if result.usable:
-        yield dg.MaterializeResult(
-            asset_key=definition.key,
-            data_version=dg.DataVersion(result.data_version),
-            metadata=stage_metadata(
-                result,
-                action=action_of(definition.dataset),
-                pictures=pictures or None,
-                lineage=_lineage(definition, project, result.path),
-            ),
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One run of a stage."""
+
+    definition: StageDefinition
+    context: dg.AssetExecutionContext
+    project: Project
+    force: bool
+
+    def one(self, key: str, *, alone: bool) -> Generator[Event, None, _Broken | None]:
+        """Build or check one partition and report it; what broke of it.
+
+        Args:
+            key: Partition key; "" for a stage without.
+            alone: Nothing else is left to be done in this run: an error that nobody expected ends it.
+        """
+        try:
+            if self.definition.key in self.context.selected_asset_keys:
+                return (yield from self._build(key))
+            yield from self._evaluations(key, _checked(self.definition, self.project, key, self._selected()))
+        except TrajpipeError as error:
+            return _Broken(key, str(error))
+        except Exception as error:
+            if alone:
+                raise
+            self.context.log.error("%s: %s", key, "".join(traceback.format_exception(error)))
+            return _Broken(key, f"{type(error).__name__}: {error}")
+        return None
+
+    def _build(self, key: str) -> Generator[Event, None, _Broken | None]:
+        definition, context = self.definition, self.context
+        result = definition.build(self.project, key, self.force)
+        waits = _waits(definition, self.project, result, context.run.tags)
+        if waits:
+            context.log.info("%s: not built yet: %s", definition.key.to_user_string(), waits)
+            return None
+        context.log.info(_line(result))
+        if result.usable:
+            yield self._materialization(key, result)
+        yield from self._evaluations(key, self._results(key, result))
+        if result.usable:
+            return None
+        return _Broken(key, result.error or "a blocking check failed", failure_metadata(result))
+
+    def _materialization(self, key: str, result: StageResult) -> Event:
+        definition, instance = self.definition, self.context.instance
+        metadata = stage_metadata(
+            result,
+            action=action_of(definition.dataset),
+            pictures=earlier_pictures(instance, definition.key, key, result) or None,
+            lineage=_lineage(definition, self.project, result.path),
         )
-    yield from results_of_stage(definition.key, result, selected)
-    if result.status is Status.UNCHANGED:
-        yield from _new_rules(definition, project, result, selected)
-    if not result.usable:
-        text = result.error or "a blocking check failed"
-        raise dg.Failure(text, metadata=failure_metadata(result), allow_retries=False)
+        if definition.partitions is None:
+            version = dg.DataVersion(result.data_version)
+            return dg.MaterializeResult(asset_key=definition.key, data_version=version, metadata=metadata)
+        inputs = input_tags(instance, [dep.asset_key for dep in definition.deps], key)
+        return materialization(definition.spec(), key, result.data_version, metadata, inputs)
+
+    def _results(self, key: str, result: StageResult) -> Iterator[dg.AssetCheckResult]:
+        """Of the stage; rules that were registered after an unchanged output was built run now."""
+        definition, selected = self.definition, self._selected()
+        yield from results_of_stage(definition.key, result, selected)
+        if result.usable and result.status is Status.UNCHANGED:
+            reported = {r.code for r in result.checks.results} | set(result.checks.skipped)
+            missing = selected - {check_name(code) for code in reported} - {BUILDS, NOTICED}
+            if missing:
+                report = definition.check(self.project, key)
+                yield from results_of_report(definition.key, report, missing)
+
+    def _evaluations(self, key: str, results: Iterator[dg.AssetCheckResult]) -> Iterator[Event]:
+        made = latest(self.context.instance, self.definition.key, key)
+        yield from evaluations(results, self.definition.stage, key, made)
+
+    def _selected(self) -> set[str]:
+        return {check.name for check in self.context.selected_asset_check_keys}
+
+
+def _failure(broken: Sequence[_Broken], number: int) -> dg.Failure:
+    """The failure of a run, with all that broke in it."""
+    if number == 1:
+        return dg.Failure(broken[0].text, metadata=dict(broken[0].metadata), allow_retries=False)
+    text = f"{len(broken)} of {number} partitions failed: " + "; ".join(f"{b.key}: {b.text}" for b in broken)
+    metadata = {f"{b.key}: {name}": value for b in broken for name, value in b.metadata.items()}
+    return dg.Failure(text, metadata=metadata, allow_retries=False)
 
 
 def _waits(
@@ -179,17 +259,9 @@ def _lineage(definition: StageDefinition, project: Project, output: Path) -> Lin
         return {}
 
 
-def _new_rules(
-    definition: StageDefinition, project: Project, result: StageResult, selected: set[str]
-) -> Events:
-    """Results of rules that were registered after the unchanged output was built: they run now."""
-    reported = {r.code for r in result.checks.results} | set(result.checks.skipped)
-    missing = selected - {check_name(code) for code in reported} - {BUILDS, NOTICED}
-    if missing:
-        yield from results_of_report(definition.key, definition.check(project, result.key), missing)
-
-
-def _check_alone(definition: StageDefinition, project: Project, key: str, selected: set[str]) -> Events:
+def _checked(
+    definition: StageDefinition, project: Project, key: str, selected: set[str]
+) -> Iterator[dg.AssetCheckResult]:
     """Run the selected rules on the output on disk, without building it."""
     report = definition.check(project, key)
     yield from results_of_report(definition.key, report, selected)

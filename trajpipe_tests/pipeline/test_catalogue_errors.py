@@ -17,7 +17,7 @@ from trajpipe.sources.base import sources
 KINDS = ", ".join(["auto", *sources()])
 DATASET = "  lift:\n    raw: [{glob: a.h5}]\n"
 DATASET_KEYS = (
-    "conventions, task, filter, splits, align, min_recordings, demos, store, export, "
+    "conventions, task, filter, splits, align, min_recordings, recordings_per_run, demos, store, export, "
     "schedule, hub, license, owners"
 )
 
