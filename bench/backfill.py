@@ -42,7 +42,6 @@ mutation($params: LaunchBackfillParams!) {
 """
 CATALOGUE: Final = """\
 version: 1
-defaults: {recordings_per_run: PER_RUN}
 datasets: {lift: {raw: [{kind: isaaclab, glob: raw/*.hdf5, conventions: {fps: 20}}]}}
 """
 # What a process of Dagster's session is, by a word of its command line.
@@ -62,7 +61,7 @@ def prepare(root: Path, number: int, per_run: int) -> None:
     from trajpipe.testing import write_recording
 
     (root / "raw").mkdir(parents=True)
-    (root / "datasets.yaml").write_text(CATALOGUE.replace("PER_RUN", str(per_run)))
+    (root / "datasets.yaml").write_text(f"{CATALOGUE}defaults: {{recordings_per_run: {per_run}}}\n")
     whole = write_recording("isaaclab", root / "one.hdf5", episodes=1, rows=(4, 6), cameras=())
     for n in range(number):
         (root / f"raw/r{n:06d}.hdf5").write_bytes(whole.read_bytes())
