@@ -166,14 +166,14 @@ def frames(subject: Subject) -> Iterator[Finding]:
         demos = L2Demos.open(list(chain.l2), stack)
         for camera in folder.cameras:
             for path, spans in spans_of(folder, camera).items():
-                container: Any = stack.enter_context(av.open(str(path)))
-                for span in spans:
-                    total += 1
-                    demo = demos.of(span.episode)
-                    term = f"obs/{camera.removeprefix(_IMAGES)}"
-                    if demo is not None and term in demo:
-                        place = Place(folder.relative(path), f"episode {span.episode.index}", camera)
-                        yield from _exported(chain, container, span, demo[term], place, folder.fps)
+                total += len(spans)
+                with av.open(str(path)) as container:  # one at a time: an open decoder holds about 1 MB
+                    for span in spans:
+                        demo = demos.of(span.episode)
+                        term = f"obs/{camera.removeprefix(_IMAGES)}"
+                        if demo is not None and term in demo:
+                            place = Place(folder.relative(path), f"episode {span.episode.index}", camera)
+                            yield from _exported(chain, container, span, demo[term], place, folder.fps)
     if chain.worst is not None:
         subject.measures["worst frame, dB"] = round(min(chain.worst.db, 999.0), 2)
     subject.measures["frames sampled"] = float(chain.frames)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from trajpipe.checks import certificate
 from trajpipe.checks.certificate import sampled
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core.conventions import ActionConvention, Conventions, QuaternionSite, TermConvention
@@ -134,6 +136,23 @@ def test_one_store_per_scene_is_certified_as_one(built: Path) -> None:
         built / "raw", built / "demos", built / "stores/drawer", built / "lerobot/drawer"
     )
     assert report.passed, [str(f) for f in report.findings()]
+
+
+def test_one_video_is_open_at_a_time(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder per episode kept open costs memory by the dataset, and every file descriptor in the end."""
+    opened, frame_at = list[int](), certificate.frame_at
+
+    def counted(*given: Any) -> Any:
+        names = [os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+        opened.append(sum(name.endswith(".mp4") for name in names))
+        return frame_at(*given)
+
+    monkeypatch.setattr(certificate, "frame_at", counted)
+    report, _ = certify_paths(
+        built / "raw", built / "demos", built / "stores/lift.h5", built / "lerobot/lift"
+    )
+    assert report.passed
+    assert opened == [1] * 9
 
 
 def test_what_the_cap_leaves_out_is_counted(tmp_path: Path) -> None:
