@@ -4,12 +4,13 @@ What is not here: the module that Dagster loads, see `trajpipe.definitions`.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from trajpipe.defs.automation import automation_sensor
+from trajpipe.defs.automation import automation_sensors
 from trajpipe.defs.demos import demos_stage
 from trajpipe.defs.hub import hub_asset, push_job
 from trajpipe.defs.hub_sensor import hub_sensor
@@ -43,16 +44,19 @@ def build_defs(
     """
     path = (catalogue or default_catalogue()).absolute()
     datasets = list(Project.open(path, data_root).catalogue.datasets.values())
-    stages = [stage for d in datasets for stage in (demos_stage(d), store_stage(d), lerobot_stage(d))]
+    resource = ProjectResource(catalogue=str(path), data_root=str(data_root.absolute()) if data_root else "")
+    resources: dict[str, Any] = {"project": resource, **(overrides or {})}
+    given = resources["project"]  # the assets' conditions are given no resources by Dagster
+    opened = given.open if isinstance(given, ProjectResource) else resource.open
+    of_dataset = [(demos_stage(d), store_stage(d, opened), lerobot_stage(d, opened)) for d in datasets]
     jobs = {job.name: job for job in dataset_jobs(datasets)}
     published = [asset for d in datasets if (asset := hub_asset(d)) is not None]
-    resource = ProjectResource(catalogue=str(path), data_root=str(data_root.absolute()) if data_root else "")
     return dg.Definitions(
-        assets=[*(raw_asset(d) for d in datasets), *(stage_asset(stage) for stage in stages), *published],
+        assets=[*(raw_asset(d) for d in datasets), *map(stage_asset, chain(*of_dataset)), *published],
         jobs=[scan_job, *jobs.values(), *(push_job(d) for d in datasets if d.hub is not None)],
         schedules=schedules(datasets, jobs),
-        sensors=[*_sensors(datasets, jobs), automation_sensor(), run_failures],
-        resources={"project": resource, **(overrides or {})},
+        sensors=[*_sensors(datasets, jobs), *automation_sensors(datasets), run_failures],
+        resources=resources,
         executor=dg.in_process_executor,
     )
 

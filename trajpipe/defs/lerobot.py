@@ -7,7 +7,7 @@ import dagster as dg
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core.names import Stage
-from trajpipe.defs.automation import on_new_store
+from trajpipe.defs.automation import Open, on_new_store
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.stage import StageDefinition
 from trajpipe.export.options import EXPORT_CODE
@@ -25,8 +25,13 @@ and demo, and content hash. Written from the L2 files; downstream of the store, 
 """
 
 
-def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
-    """The stage of a dataset's LeRobot export."""
+def lerobot_stage(dataset: DatasetConfig, opened: Open) -> StageDefinition:
+    """The stage of a dataset's LeRobot export.
+
+    Args:
+        dataset: The dataset.
+        opened: Gives the project as its files are now, to whatever asks whether a build is due.
+    """
     name, form = dataset.name, dataset.export.form()
 
     def build(project: Project, key: str, force: bool) -> StageResult:  # noqa: ARG001 - not partitioned
@@ -45,6 +50,6 @@ def lerobot_stage(dataset: DatasetConfig) -> StageDefinition:
         code_version=EXPORT_CODE,
         build=build,
         check=check,
-        automation=on_new_store(),
+        automation=on_new_store(name, opened),
         lineage=lambda project, output: lerobot_lineage(output),  # noqa: ARG005 - the output says it all
     )

@@ -7,7 +7,7 @@ import dagster as dg
 
 from trajpipe.checks.registry import CheckReport
 from trajpipe.core.names import Stage
-from trajpipe.defs.automation import on_new_l2
+from trajpipe.defs.automation import Open, on_new_l2
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.stage import StageDefinition
 from trajpipe.pipeline import build_store
@@ -28,8 +28,13 @@ Built from the recordings that passed; *failed recordings* lists the others. Rea
 """
 
 
-def store_stage(dataset: DatasetConfig) -> StageDefinition:
-    """The stage of a dataset's store."""
+def store_stage(dataset: DatasetConfig, opened: Open) -> StageDefinition:
+    """The stage of a dataset's store.
+
+    Args:
+        dataset: The dataset.
+        opened: Gives the project as its files are now, to whatever asks whether a build is due.
+    """
     name = dataset.name
 
     def build(project: Project, key: str, force: bool) -> StageResult:  # noqa: ARG001 - not partitioned
@@ -47,6 +52,6 @@ def store_stage(dataset: DatasetConfig) -> StageDefinition:
         code_version=build_store.CODE,
         build=build,
         check=check,
-        automation=on_new_l2(),
+        automation=on_new_l2(name, opened),
         lineage=lambda project, output: store_lineage(project.store_plans(name)[0], first_store(output)),
     )

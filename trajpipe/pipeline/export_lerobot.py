@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trajpipe.checks.certificate_chain import CONTEXT, Chain
 from trajpipe.checks.registry import CheckReport, run_checks
-from trajpipe.core import atomic, names, provenance
+from trajpipe.core import atomic, jsontext, names, provenance
 from trajpipe.core.episode import Episode
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Findings
@@ -37,6 +37,8 @@ from trajpipe.pipeline.row_tasks import all_tasks, with_shared_tasks
 
 if TYPE_CHECKING:  # the catalogue's models take pydantic, which converting without a catalogue never needs
     from trajpipe.pipeline.catalogue_export import ExportOptions as ExportEntry
+
+DECLARED: Final = "declared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
         recipe,
         build=lambda temporary: _write(plan, options, temporary, progress),
         check=proof.check,
+        extra={DECLARED: declared(plan.options, plan.fps)},
     )
     result = perform(job, force=force)
     return proof.certified(result) if plan.chain is not None else result
@@ -150,6 +153,23 @@ def recipe_of_export(plan: ExportPlan) -> Recipe:
     options = export_options(plan)
     hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
     return Recipe(Stage.LEROBOT, hashes, {"dataset": plan.dataset, **options.to_json()}, EXPORT_CODE)
+
+
+def declared(options: Mapping[str, Any], fps: Fraction | None) -> str:
+    """A digest of what is said about an export, before names and a rate are read from its L2 files.
+
+    The stamp keeps it: together with the L2 files' hashes it tells a changed export without opening them.
+
+    Args:
+        options: As of `ExportPlan`.
+        fps: As of `ExportPlan`.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    value = ExportOptions(fps=fps or Fraction(1), **options).to_json()
+    said = jsontext.dumps(value | {"fps": None if fps is None else str(fps)})
+    return provenance.sha256_bytes(said.encode())
 
 
 def export_options(plan: ExportPlan) -> ExportOptions:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from trajpipe.checks.registry import CheckReport, CheckResult, merged
-from trajpipe.core import provenance
 from trajpipe.core.errors import CatalogueError, TrajpipeError, UsageError
 from trajpipe.core.ledger import Ledger
 from trajpipe.core.names import Stage
 from trajpipe.core.progress import Progress, silent
 from trajpipe.pipeline import export_lerobot
-from trajpipe.pipeline.build_store import build_store, check_store, recipe_of_store
+from trajpipe.pipeline.build_store import build_store, check_store
 from trajpipe.pipeline.catalogue import Recording
 from trajpipe.pipeline.dataset_findings import findings_of_dataset
+from trajpipe.pipeline.due import export_is_current, store_is_current
 from trajpipe.pipeline.ingest import IngestPlan, ingest
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.raw_hub import fetch_raw
@@ -326,28 +326,10 @@ def _output_state(
         return "missing", "not built yet"
     if any(state in ("stale", "missing") for state in states):
         return "stale", "a recording is to be ingested first"
-    made = _store_current(project, name) if stage is Stage.STORE else _export_current(project, name)
+    made = store_is_current(project, name) if stage is Stage.STORE else export_is_current(project, name)
     if not made:
         return "stale", "its inputs or options changed"
     report = project.stored_checks(path)
     return (
         ("ready", "") if report is not None and not report.blocked else ("failed", "a blocking check failed")
     )
-
-
-def _store_current(project: Project, name: str) -> bool:
-    """True when the stores on disk are the ones their plans make."""
-    return all(
-        plan.inputs and provenance.unchanged(plan.target, recipe_of_store(plan))
-        for plan in project.store_plans(name)
-    )
-
-
-def _export_current(project: Project, name: str) -> bool:
-    """True when the export on disk is the one its plan makes."""
-    plan = project.export_plan(name)
-    try:
-        recipe = export_lerobot.recipe_of_export(plan)
-    except (TrajpipeError, OSError):
-        return False
-    return provenance.unchanged(plan.target, recipe)

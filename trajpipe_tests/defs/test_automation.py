@@ -3,7 +3,7 @@
 What is not here: ingesting, see `test_sensors`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ class Automation:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.cursor: Any = None
-        self.tick()  # what is there when automation begins is no change
 
     def tick(self) -> set[str]:
         """Stages that one evaluation asks for."""
@@ -187,6 +186,143 @@ def test_a_second_recording_that_lands_while_a_stage_is_queued_makes_it_wait(
     assert automation.build("store", {"dagster/from_automation_condition": "true"})
     assert automation.tick() == {"lerobot"}
     assert automation.build("lerobot", {"dagster/from_automation_condition": "true"})
+    assert automation.tick() == set()
+
+
+# --- what lands while nobody looks: state decides, so no event can be lost ---
+
+Land = Callable[[], None]
+Rule = Callable[[], None]
+
+
+@pytest.fixture
+def in_checks(automation: Automation) -> Iterator[dict[str, Rule]]:
+    """Stage → what is called while its checks run: its build has read its inputs, and has not ended."""
+    called: dict[str, Rule] = {}
+
+    def rule(stage: str) -> Callable[[Subject], list[Finding]]:
+        def look(subject: Subject) -> list[Finding]:
+            called.get(stage, lambda: None)()
+            return []
+
+        return look
+
+    for stage in ("store", "lerobot"):
+        registry._REGISTRY[(stage, "calls")] = Check("calls", stage, "Calls", rule(stage), blocking=True)
+    automation.runner = Runner(automation.runner.root / "datasets.yaml", automation.runner.instance)
+    yield called
+    for stage in ("store", "lerobot"):
+        del registry._REGISTRY[(stage, "calls")]
+
+
+def _up_to(automation: Automation, stage: str) -> Land:
+    """Bring everything above a stage to what one recording gives; returns what gives it another input."""
+    assert automation.runner.run("lift_demos", GOOD[0]).success
+    if stage == "lerobot":
+        assert automation.build("store")
+
+    def land() -> None:
+        assert automation.runner.run("lift_demos", GOOD[1]).success
+        if stage == "lerobot":
+            assert automation.build("store")
+
+    return land
+
+
+@pytest.mark.parametrize("stage", ["store", "lerobot"])
+def test_what_landed_before_the_first_tick_is_built(automation: Automation, stage: str) -> None:
+    _up_to(automation, stage)
+    assert automation.tick() == {stage}
+    assert automation.build(stage)
+    assert automation.tick() == ({"lerobot"} if stage == "store" else set())
+
+
+@pytest.mark.parametrize("stage", ["store", "lerobot"])
+def test_what_lands_between_a_build_and_the_next_tick_is_built(automation: Automation, stage: str) -> None:
+    automation.tick()
+    land = _up_to(automation, stage)
+    assert automation.tick() == {stage}
+    assert automation.build(stage)
+    land()
+    assert automation.tick() == {stage}
+    assert automation.build(stage)
+    assert automation.tick() == ({"lerobot"} if stage == "store" else set())
+
+
+@pytest.mark.parametrize("stage", ["store", "lerobot"])
+@pytest.mark.parametrize("ticks_meanwhile", [False, True])
+def test_what_lands_while_a_build_goes_on_is_built(
+    automation: Automation, in_checks: dict[str, Rule], stage: str, ticks_meanwhile: bool
+) -> None:
+    automation.tick()
+    land, asked = _up_to(automation, stage), [{"nothing landed"}]
+
+    def meanwhile() -> None:
+        in_checks.clear()
+        land()
+        asked.append(automation.tick() if ticks_meanwhile else set())
+
+    assert automation.tick() == {stage}
+    in_checks[stage] = meanwhile
+    assert automation.build(stage)
+    assert asked[-1] == set()  # it landed, and the stage is in the making
+    assert automation.tick() == {stage}
+    assert automation.build(stage)
+    assert automation.tick() == ({"lerobot"} if stage == "store" else set())
+
+
+@pytest.mark.parametrize("stage", ["store", "lerobot"])
+def test_a_build_that_failed_is_asked_for_again_when_its_input_changed(
+    automation: Automation, in_checks: dict[str, Rule], stage: str
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("as told")
+
+    automation.tick()
+    land = _up_to(automation, stage)
+    in_checks[stage] = fail
+    assert automation.tick() == {stage}
+    assert not automation.build(stage)
+    assert automation.tick() == set()
+    assert automation.runner.run("lift_demos", GOOD[0], force=True).success  # an event, and the same bytes
+    assert automation.tick() == set()
+    land()
+    assert automation.tick() == {stage}
+    assert not automation.build(stage)
+    in_checks.clear()
+    assert automation.tick() == set()
+    assert automation.build(stage)  # by hand
+    assert automation.tick() == ({"lerobot"} if stage == "store" else set())
+
+
+def test_a_dataset_without_l2_asks_for_nothing(automation: Automation) -> None:
+    assert not automation.runner.run("lift_demos", BROKEN).success
+    assert automation.tick() == set()
+    (automation.runner.root / f"raw/{GOOD[0]}.hdf5").write_bytes(b"broken too")
+    assert not automation.runner.run("lift_demos", GOOD[0]).success
+    assert automation.tick() == set()
+
+
+def test_an_output_that_was_lost_is_built_again_at_the_next_event(automation: Automation) -> None:
+    assert automation.runner.run("lift_demos", GOOD[0]).success
+    assert automation.tick() == {"store"}
+    assert automation.build("store")
+    assert automation.tick() == {"lerobot"}
+    (automation.runner.root / "stores/lift.h5").unlink()
+    assert automation.tick() == set()  # nobody said so
+    assert automation.runner.run("lift_demos", GOOD[0]).success
+    assert automation.tick() == {"store"}
+
+
+def test_an_export_that_cannot_be_is_asked_for_once(automation: Automation) -> None:
+    catalogue = automation.runner.root / "datasets.yaml"
+    catalogue.write_text(CATALOGUE.replace("    raw:", "    export: {state: [no_such_term]}\n    raw:"))
+    assert automation.runner.run("lift_demos", GOOD[0]).success
+    assert automation.tick() == {"store"}
+    assert automation.build("store")
+    assert automation.tick() == {"lerobot"}  # its red run says what is wrong
+    assert not automation.build("lerobot")
+    assert automation.runner.run("lift_demos", GOOD[0]).success
     assert automation.tick() == set()
 
 
