@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -128,7 +127,7 @@ def services(root: Path, home: Path, log: Path) -> Iterator[tuple[str, int]]:
                 sys.exit(f"trajpipe dev did not start:\n{text}\n{log.read_text()[-3000:]}")
             yield ready["url"], int(ready["pid"])
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # heeded in a background job too, where SIGINT is ignored
             process.wait(120)
 
 

@@ -1,12 +1,14 @@
 """`main()`: runs the command line and turns its end into an exit code.
 
-0 fine · 1 findings · 2 could not run (usage errors included) · 130 interrupted · 143 terminated.
+0 fine · 1 findings · 2 could not run (usage errors included) · 129 terminal closed · 130 interrupted ·
+143 terminated.
 What is not here: the verbs, see `trajpipe.cli.app`.
 """
 
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from trajpipe.cli import app, failures
 from trajpipe.cli.stopping import signals_handled, word_of
@@ -49,7 +51,8 @@ def _stopped(code: int) -> int:
     from trajpipe.core import atomic
 
     atomic.remove_own()
-    sys.stderr.write(f"\n{word_of(code)}: nothing half-written was left; run the same command to go on\n")
+    with suppress(OSError):  # the terminal may be gone
+        sys.stderr.write(f"\n{word_of(code)}: nothing half-written was left; run the same command to go on\n")
     return code
 
 

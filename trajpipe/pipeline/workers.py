@@ -65,6 +65,7 @@ def _interrupts_held() -> Iterator[None]:
 
 def _begin() -> None:
     signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a closed terminal the parent tells
 
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:

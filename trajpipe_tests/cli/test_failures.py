@@ -124,7 +124,12 @@ def test_a_traceback_only_when_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "the terminal hung up"),
+    ],
 )
 @pytest.mark.parametrize("swallowed", [None, RuntimeError, SystemError])
 def test_being_stopped_is_said_in_one_line(

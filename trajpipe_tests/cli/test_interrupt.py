@@ -18,6 +18,7 @@ from trajpipe_tests.cli.conftest import REPOSITORY, Command, command_line, envir
 
 INTERRUPTED = "\ninterrupted: nothing half-written was left; run the same command to go on\n"
 TERMINATED = INTERRUPTED.replace("interrupted", "terminated")
+HUNG_UP = INTERRUPTED.replace("interrupted", "the terminal hung up")
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,7 @@ def test_an_interrupt_in_the_middle_of_a_stage(
         (signal.SIGINT, True, 130, INTERRUPTED),
         (signal.SIGINT, False, 130, INTERRUPTED),
         (signal.SIGTERM, False, 143, TERMINATED),
+        (signal.SIGHUP, True, 129, HUNG_UP),
     ],
 )
 def test_worker_processes_stop_too(
@@ -168,3 +170,4 @@ def test_the_exit_codes_are_in_the_documents() -> None:
         f"| {terminal.EXIT_INTERRUPTED} | interrupted (Ctrl-C); {terminal.EXIT_TERMINATED}: terminated |"
         in text
     )
+    assert f"| {terminal.EXIT_HUNG_UP} | the terminal was closed; " in text

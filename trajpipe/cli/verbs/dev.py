@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from trajpipe.cli.stopping import STOPPING
 from trajpipe.cli.terminal import EXIT_COULD_NOT, EXIT_FINE, Terminal
 from trajpipe.cli.verbs.options import CatalogueOption, RootOption, open_project
 from trajpipe.core.errors import StateError, UsageError
@@ -49,8 +51,8 @@ def dev(
 ) -> int:
     """Start Dagster's UI and daemon over this project: sensors, schedules and automation run while it does.
 
-    The instance lies in ./.dagster: telemetry off, no dialog, runs of dead processes ended. Stop it with
-    Ctrl-C.
+    The instance lies in ./.dagster: telemetry off, no dialog, runs of dead processes ended. Ctrl-C,
+    SIGTERM and a closed terminal stop it whole.
     """
     from trajpipe.defs.open_databases import databases_of_home, kept_open
     from trajpipe.pipeline.init_dagster_home import HOME, prepare_home
@@ -117,13 +119,15 @@ def free_port(host: str, wanted: int) -> int:
 def _serve(command: list[str], environment: dict[str, str], url: str, terminal: Terminal) -> int:
     """Run Dagster until it ends or we are asked to stop; its own processes end with it.
 
-    It leads a session of its own: a Ctrl-C of the terminal reaches us alone, and we pass it on once. Started
-    as a shell's background job it would ignore both signals.
+    It leads a session of its own: a Ctrl-C of the terminal reaches us alone, and we pass it on once.
     """
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True
-    )
+    process: subprocess.Popen[bytes] | None = None
     try:
+        with STOPPING.held(), _heeded_by_children():
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True
+            )
+            STOPPING.groups.add(process.pid)
         if _wait_until_ready(process, url):
             terminal.print(f"ready: {url}")
             terminal.document({"ready": True, "url": url, "pid": process.pid})
@@ -131,7 +135,27 @@ def _serve(command: list[str], environment: dict[str, str], url: str, terminal: 
         terminal.note(f"dagster dev ended with code {code}")
         return EXIT_FINE if code == 0 else EXIT_COULD_NOT
     finally:
-        stop(process)
+        if process is not None:
+            stop(process)
+            STOPPING.groups.discard(process.pid)
+
+
+@contextmanager
+def _heeded_by_children() -> Iterator[None]:
+    """Processes started inside heed SIGINT and SIGTERM, also where we were started to ignore them.
+
+    A shell's background job ignores SIGINT, and whatever it starts would: ignoring is inherited, a handler of
+    ours becomes the default action.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+    try:
+        yield
+    finally:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str) -> bool:
