@@ -3,11 +3,12 @@
 What is not here: what starts them by itself, see `sensors.py`, `schedules.py`, `automation.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import dagster as dg
 
+from trajpipe.core.errors import TrajpipeError
 from trajpipe.core.names import Stage
 from trajpipe.defs.partitions import asset_key
 from trajpipe.defs.resources import ProjectResource
@@ -25,16 +26,27 @@ class ScanConfig(dg.Config):
     datasets: list[str] = []  # noqa: RUF012 - Dagster's config copies it
 
 
-@dg.op(description="Adds a partition per new recording and records the SHA-256 of new and changed ones.")
-def scan_recordings(context: dg.OpExecutionContext, config: ScanConfig, project: ProjectResource) -> None:
-    """Scan the datasets and log one event per new or changed recording."""
-    opened = project.open()
+@dg.op(
+    out={}, description="Adds a partition per new recording and records the SHA-256 of new and changed ones."
+)
+def scan_recordings(
+    context: dg.OpExecutionContext, config: ScanConfig, project: ProjectResource
+) -> Iterator[dg.AssetMaterialization]:
+    """Scan the datasets and log one event per new or changed recording.
+
+    A dataset that cannot be looked through, since a repository is out of reach, say, leaves the others alone.
+    """
+    opened, failed = project.open(), []
     for name in config.datasets or list(opened.catalogue.datasets):
-        opened.dataset(name)
-        found = scan(context.instance, opened, name)
-        for event in found.events:
-            context.log_event(event)
+        try:
+            found = scan(context.instance, opened, name)
+        except TrajpipeError as error:
+            failed.append(f"{name}: {error}")
+            continue
+        yield from found.events  # an event that is only logged would be lost with a failure
         context.log.info(found.summary())
+    if failed:
+        raise dg.Failure("; ".join(failed), allow_retries=False)
 
 
 @dg.job(description="Notices new, changed and removed recordings of all datasets. Run it after adding files.")

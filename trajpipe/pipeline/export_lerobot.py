@@ -202,7 +202,7 @@ def rate_of(plan: ExportPlan) -> Fraction:
         "the export needs one frame rate",
         place=plan.dataset,
         got=listed,
-        hint="Add `fps: 20` (your rate) under `conventions:` of the raw entry, or pass --fps.",
+        hint="Add `fps: 20` (your rate) under `conventions:` of the raw entry; for `convert`, pass --fps.",
         code="fps-unknown",
     )
 

@@ -80,6 +80,7 @@ def test_init_tells_what_it_wrote_and_what_comes_next(invoke: Command, tmp_path:
     ]
     again = invoke("init", "new", "--dataset", "pick_cup", "--json").json
     assert (again["written"], len(again["kept"])) == ([], 7)
+    assert "next:" not in invoke("init", "new", "--dataset", "pick_cup", "-q").out
     assert invoke("list", cwd=tmp_path / "new").code == 0
     assert invoke("init", "new", "--dataset", "no name", cwd=tmp_path).code == 2
 

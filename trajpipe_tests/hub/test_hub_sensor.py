@@ -137,6 +137,25 @@ def test_a_hub_that_refuses_is_said_without_the_token(source: Source, own: OwnHu
     assert WRITE_TOKEN not in str(error.value)
 
 
+def test_a_scan_of_all_goes_on_after_a_repository_that_refuses(source: Source, own: OwnHub) -> None:
+    path = source.root / "here/day1.hdf5"
+    write_recording("isaaclab", path, episodes=1, rows=(4, 6), cameras=())
+    catalogue = source.root / "datasets.yaml"
+    catalogue.write_text(f"{CATALOGUE}  stack:\n    raw: [{{kind: isaaclab, glob: here/*.hdf5}}]\n")
+    own.fault("status", "GET .*/revision/", status=403)
+    job = build_defs(catalogue=catalogue).resolve_job_def("scan_job")
+    result = job.execute_in_process(instance=source.instance, raise_on_error=False)
+    assert not result.success
+    (failed,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    assert failed.user_failure_data is not None
+    assert "lift: " in str(failed.user_failure_data.description)
+    assert "org/raw" in str(failed.user_failure_data.description)
+    assert source.instance.get_dynamic_partitions("stack_recordings") == ["day1"]
+    assert [e.asset_key.path for e in result.get_asset_materialization_events() if e.asset_key] == [
+        ["stack", "raw"]
+    ]
+
+
 def test_only_datasets_on_the_hub_have_the_sensor_and_it_is_on(source: Source) -> None:
     def sensors() -> dict[str, str]:
         found = build_defs(catalogue=source.root / "datasets.yaml").get_repository_def().sensor_defs

@@ -39,7 +39,8 @@ def init(
         terminal.print(f"kept   {shown_path(folder / name)}")
     steps = [] if folder.resolve() == Path.cwd() else [f"cd {shown_path(folder)}"]
     steps += [f"cp RECORDINGS data/raw/{dataset}/", "trajpipe list", "trajpipe dev", "trajpipe gate"]
-    terminal.print("next:", *(f"  {step}" for step in steps))
+    if not terminal.quiet:
+        terminal.print("next:", *(f"  {step}" for step in steps))
     terminal.document(
         {"folder": str(folder), "written": started.written, "kept": started.kept, "next": steps}
     )
