@@ -28,6 +28,7 @@ from trajpipe.demos.attributes import write_attributes
 from trajpipe.demos.content import ContentHash
 from trajpipe.demos.images import ImageLayout, ImageWriter
 from trajpipe.hdf5.attributes import plain
+from trajpipe.hdf5.files import with_bounded_metadata
 
 ORIGINAL_SHA256: Final = "original_sha256"
 _OWN_DEMO_ATTRIBUTES: Final = {
@@ -95,7 +96,7 @@ class DemosWriter:
         self.demos: list[str] = []
         self.total = 0
         self._path = path
-        self._file: h5py.File | None = h5py.File(path, "x")
+        self._file: h5py.File | None = with_bounded_metadata(h5py.File(path, "x"))
         self._data = self._file.create_group(names.GROUP_DATA)
 
     def __enter__(self) -> DemosWriter:

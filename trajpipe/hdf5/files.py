@@ -25,6 +25,7 @@ LOCK_RETRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.2
 _MAX_DATASETS: Final = 5_000_000
 _REMEMBERED: Final = 256
+_METADATA_BYTES: Final = 4 << 20
 _CIRCLE: Final = "a group that links back to one that holds it"
 _SOFT: Final = "a soft link"
 # What leads astray → code, reason, what to do; anything else reads other files.
@@ -78,7 +79,7 @@ def _refuse_ways_out_once(handle: h5py.File, path: Path) -> None:
 def _open(path: Path, chunk_cache_bytes: int) -> h5py.File:
     for attempt in range(LOCK_RETRIES):
         try:
-            return h5py.File(path, "r", rdcc_nbytes=chunk_cache_bytes)
+            return with_bounded_metadata(h5py.File(path, "r", rdcc_nbytes=chunk_cache_bytes))
         except BlockingIOError as error:
             if attempt + 1 == LOCK_RETRIES:
                 raise LockedError(
@@ -90,6 +91,18 @@ def _open(path: Path, chunk_cache_bytes: int) -> h5py.File:
         except OSError as error:
             raise why_unreadable(path, error) from error
     raise AssertionError("unreachable")
+
+
+def with_bounded_metadata(handle: h5py.File) -> h5py.File:
+    """The file, of whose structure HDF5 keeps 4 MiB instead of 32.
+
+    What is kept weighs ten times as much in memory: 400 MB for the walk of 4,000 demos, which need no more
+    time with less.
+    """
+    config = handle.id.get_mdc_config()
+    config.max_size = _METADATA_BYTES
+    handle.id.set_mdc_config(config)
+    return handle
 
 
 def why_unreadable(path: Path, error: OSError) -> UnreadableError:

@@ -34,6 +34,20 @@ def test_a_good_file_opens_and_closes(tmp_path: Path) -> None:
     assert not dataset.id.valid
 
 
+def test_little_of_a_large_structure_is_kept_in_memory(tmp_path: Path) -> None:
+    """HDF5 would keep 8 MiB of these 24,000 objects and 32 MiB of more, at ten times that in memory."""
+    with h5py.File(tmp_path / "many.hdf5", "w") as handle:
+        for i in range(4000):
+            for term in "abcde":
+                handle.create_group(f"data/demo_{i}/{term}")
+    with h5py.File(tmp_path / "many.hdf5") as handle:
+        files.refuse_ways_out(handle, tmp_path / "many.hdf5")
+        assert handle.id.get_mdc_size()[2] > 6 << 20  # what the bound is for
+    with open_hdf5(tmp_path / "many.hdf5") as handle:
+        kept = handle.id.get_mdc_size()[2]
+    assert 1 << 20 < kept <= 4 << 20
+
+
 def test_a_file_cut_in_half_names_both_sizes(tmp_path: Path) -> None:
     path = write_good(tmp_path / "cut.hdf5")
     whole = path.stat().st_size
