@@ -197,7 +197,7 @@ def _targets(defs: dg.Definitions) -> dict[str, set[str]]:
 def test_more_datasets_than_one_sensor_may_have_get_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert MOST_ASSETS == MAX_ENTITIES
+    assert MOST_ASSETS <= MAX_ENTITIES
     monkeypatch.setattr(automation, "MOST_ASSETS", 4)
     expected = {
         "automation": {"a/store", "a/lerobot", "b/store", "b/lerobot"},
