@@ -24,8 +24,8 @@ from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
 from trajpipe.pipeline import watched_folder
 from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.due import due
 from trajpipe.pipeline.project import Project
-from trajpipe.pipeline.run import plan
 from trajpipe.pipeline.watched_folder import Changes, Seen
 
 INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
@@ -42,9 +42,8 @@ def folder_sensor(dataset: DatasetConfig, jobs: list[Any]) -> dg.SensorDefinitio
     """The sensor of a dataset's folder.
 
     A new or changed recording gets its partition, an event with its SHA-256 and a run of `<dataset>_demos`.
-    After a removal, a return or a change `<dataset>_build` makes what is then out of date: automation sees
-    changes of L2 alone, and none when a repaired recording gives the L2 file that was there, which a build
-    by the command line has left out meanwhile. A file still being written waits.
+    After a removal, a return or a change `<dataset>_build` makes what is then out of date: automation looks
+    after an ingest alone, and a removal has none. A file still being written waits.
 
     Args:
         dataset: The dataset.
@@ -154,11 +153,7 @@ def _is_out_of_date(project: Project, name: str) -> bool:
 
     Where every recording is broken there is nothing to build, and their own runs have said so.
     """
-    steps = plan(project, [name])
-    demos = [step for step in steps if step.stage is Stage.DEMOS]
-    if demos and all(step.state == "failed" for step in demos):
-        return False
-    return any(step.state in ("missing", "stale") for step in steps if step.stage is not Stage.DEMOS)
+    return any(due(project, name, stage) for stage in (Stage.STORE, Stage.LEROBOT))
 
 
 def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder.State:
