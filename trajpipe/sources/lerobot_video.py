@@ -79,12 +79,13 @@ class VideoFile:
             return out
         if self._frames is None or start < self._next:
             self._go_back(start)
+        pixels, step = out.data.cast("B"), out[0].nbytes
         filled = 0
         while self._next < stop:
             number, frame = self._decode(stop)
             if number >= start:
-                self._rgb(frame, out[filled])
-                filled += 1
+                self._rgb(frame, pixels[filled : filled + step])
+                filled += step
         return out
 
     def _go_back(self, start: int) -> None:
@@ -142,8 +143,8 @@ class VideoFile:
         except self._errors as error:
             raise _damaged(self.name, error, self._next) from error
 
-    def _rgb(self, frame: Any, out: NDArray[np.uint8]) -> None:
-        """One decoded frame as RGB into `out` (H, W, 3)."""
+    def _rgb(self, frame: Any, out: memoryview) -> None:
+        """One decoded frame as RGB into `out`, the H x W x 3 bytes of its place in a block."""
         height, width = self.size
         if (frame.height, frame.width) != self.size:
             place = Place(self.name, row=self._next - 1)
@@ -159,8 +160,11 @@ class VideoFile:
 
             self._reformatter = VideoReformatter()
         plane = self._reformatter.reformat(frame, format="rgb24", threads=1).planes[0]
+        if plane.line_size == 3 * width:  # small frames cost less to copy than to make arrays of
+            out[:] = plane
+            return
         lines = np.frombuffer(plane, np.uint8).reshape(height, plane.line_size)
-        out.reshape(height, 3 * width, copy=False)[...] = lines[:, : 3 * width]
+        np.frombuffer(out, np.uint8).reshape(height, 3 * width)[...] = lines[:, : 3 * width]
 
     def close(self) -> None:
         """Close the file."""
