@@ -1,6 +1,6 @@
 """Worker processes that can be stopped: they finish cleaning up, say nothing, and leave no half-written file.
 
-Ctrl-C reaches every process of a terminal; here only the parent acts on it and asks its workers to stop.
+Ctrl-C and a closed terminal reach every process of it; only the parent acts and asks its workers to stop.
 What is not here: what the workers do, see `run.py`.
 """
 
@@ -38,7 +38,8 @@ def in_workers(
         calls: Positional and keyword arguments of each call; all must pickle.
     """
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
+    with _interrupts_held():  # the pool starts multiprocessing's resource tracker
+        pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
     own: set[BaseProcess] = set()
     try:
         with _interrupts_held():
@@ -55,8 +56,8 @@ def in_workers(
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """SIGINT waits while processes are started; they inherit the mask, and so never see a Ctrl-C."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """SIGINT and SIGHUP wait while processes are started; they inherit the mask, and so never see either."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -65,7 +66,6 @@ def _interrupts_held() -> Iterator[None]:
 
 def _begin() -> None:
     signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a closed terminal the parent tells
 
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
