@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -65,6 +66,8 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _begin() -> None:
+    hook = sys.unraisablehook  # a stop that lands in a weak reference's callback would be told of on stderr
+    sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, _Stopped) else hook(lost)
     signal.signal(signal.SIGTERM, _stop)
 
 
