@@ -24,6 +24,7 @@ from trajpipe.checks.registry import CheckReport, Subject, check, run_checks
 from trajpipe.checks.store_episodes import episodes_of, origins
 from trajpipe.checks.store_reading import opened
 from trajpipe.core.findings import Finding, Place, Severity
+from trajpipe.hdf5.open_files import OpenFiles
 
 STAGE: Final = "lerobot"
 RAW_EDGE: Final = "certificate-raw"
@@ -112,8 +113,7 @@ def _stored_frames(side: StoreSide) -> Iterator[tuple[Finding | None, int]]:
     if not side.images:
         return
     known = origins(side.l2)
-    with opened(side.path) as store, ExitStack() as stack:
-        files = {path: stack.enter_context(opened(path)) for path in side.l2}
+    with opened(side.path) as store, OpenFiles(opened) as files:
         for episode in episodes_of(store, side.path.name):
             if episode.key not in known or episode.stop <= episode.start:
                 continue

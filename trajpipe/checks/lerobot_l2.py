@@ -27,7 +27,7 @@ from trajpipe.core import names
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.core.order import natural_sorted
 from trajpipe.hdf5.attributes import attributes_of
-from trajpipe.hdf5.files import open_hdf5
+from trajpipe.hdf5.open_files import OpenFiles
 
 MIN_PSNR_DB: Final = 30.0
 _FRAMES_PER_EPISODE: Final = 3
@@ -36,28 +36,39 @@ _STATE: Final = "observation.state"
 _Key = tuple[str, str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Demo:
+    """Where a demo is, and whether it is known to have succeeded."""
+
+    path: Path
+    name: str
+    succeeded: bool
+
+
 @dataclass(slots=True)
 class L2Demos:
-    """Demos of the open L2 files by what the export says of them.
+    """Demos of L2 files by what the export says of them.
 
     Attributes:
-        demos: (source file, source demo, content hash) → group.
+        files: The L2 files, opened as they are asked for.
+        demos: (source file, source demo, content hash) → where it is.
         alignments: `obs_alignment` value → demos with it.
     """
 
-    demos: dict[_Key, h5py.Group] = field(default_factory=dict)
+    files: OpenFiles
+    demos: dict[_Key, _Demo] = field(default_factory=dict)
     alignments: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def open(cls, paths: list[Path], stack: ExitStack) -> L2Demos:
-        """Open the files for the stack's life.
+        """Look through the files, which stay at hand for the stack's life.
 
         Raises:
             UnreadableError: a file cannot be opened.
         """
-        out = cls()
+        out = cls(stack.enter_context(OpenFiles()))
         for path in paths:
-            data = stack.enter_context(open_hdf5(Path(path)))[names.GROUP_DATA]
+            data = out.files[Path(path)][names.GROUP_DATA]
             for name in natural_sorted(data):
                 attributes = attributes_of(data[name])
                 key = (
@@ -65,14 +76,15 @@ class L2Demos:
                     str(attributes.get(names.ATTR_SOURCE_DEMO, name)),
                     str(attributes.get(names.ATTR_CONTENT_SHA256, "")),
                 )
-                out.demos[key] = data[name]
+                out.demos[key] = _Demo(Path(path), name, _succeeded(attributes))
                 alignment = str(attributes.get(names.ATTR_OBS_ALIGNMENT, ""))
                 out.alignments[alignment] = out.alignments.get(alignment, 0) + 1
         return out
 
     def of(self, episode: EpisodeLine) -> h5py.Group | None:
-        """The demo of an exported episode."""
-        return self.demos.get(_key(episode))
+        """The demo of an exported episode, valid until the next ones are asked for."""
+        found = self.demos.get(_key(episode))
+        return None if found is None else self.files[found.path][names.GROUP_DATA][found.name]
 
 
 def _key(episode: EpisodeLine) -> _Key:
@@ -114,7 +126,7 @@ def _same_episodes(folder: LeRobotFolder, demos: L2Demos, subject: Subject) -> I
         yield from _same_facts(episode, attributes_of(demo), place)
     chosen = bool(subject.context.get("successful_only"))
     for key, demo in demos.demos.items():
-        if key not in exported and not (chosen and not _succeeded(attributes_of(demo))):
+        if key not in exported and not (chosen and not demo.succeeded):
             yield error(code, "an L2 demo is missing in the export", Place(key[0], key[1]), "not exported")
 
 

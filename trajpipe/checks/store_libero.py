@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from trajpipe.core import jsontext
 from trajpipe.core.errors import InputError
 from trajpipe.core.findings import Finding, Place, Severity
 from trajpipe.hdf5.attributes import plain
+from trajpipe.hdf5.open_files import OpenFiles
 
 NEEDS: Final = ("l2", "libero")
 _ROWS: Final = 64
@@ -257,15 +257,15 @@ def libero_images(subject: Subject) -> Iterator[Finding]:
     Episodes whose raw file is not at hand are counted and left out.
     """
     raw: Mapping[str, str] = subject.context["libero"]["raw"]
-    with opened(subject.path) as store, ExitStack() as stack:
+    with opened(subject.path) as store, OpenFiles(opened) as files:
         if "images" not in store:
             return
-        files = {n: stack.enter_context(opened(Path(p))) for n, p in raw.items() if Path(p).is_file()}
+        there = {name: Path(path) for name, path in raw.items() if Path(path).is_file()}
         found, checked = episodes_of(subject), 0
         for one in found:
-            if one.file in files:
+            if one.file in there:
                 checked += 1
-                yield from _frames(subject.path, store, files[one.file], one)
+                yield from _frames(subject.path, store, files[there[one.file]], one)
         if raw:
             subject.count(checked, len(found), "episodes")
 

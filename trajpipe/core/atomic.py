@@ -22,6 +22,7 @@ from trajpipe.core.locks import lock_holder, lock_is_stale, output_lock
 from trajpipe.core.temporaries import (
     OLD_MARK,
     is_alive,
+    marked,
     own_temporaries,
     stale_temporaries,
     temporary_beside,
@@ -146,9 +147,7 @@ def _two_step(temporary: Path, target: Path) -> None:
 
 def _recover_exchanges(folder: Path) -> None:
     """Finish two-step exchanges of dead writers: the new folder takes the missing target's name."""
-    if not folder.is_dir():
-        return
-    for old in sorted(folder.iterdir()):
+    for old in marked(folder):
         if OLD_MARK not in old.name or not writer_is_dead(old):
             continue
         name, _, tail = old.name[1:].rpartition(OLD_MARK)

@@ -99,9 +99,19 @@ def is_alive(pid: int, start: int) -> bool:
 
 def stale_temporaries(folder: Path) -> list[Path]:
     """Temporaries in this folder (not below it) whose writer was a process of this host that is dead."""
-    if not folder.is_dir():
+    return [path for path in marked(folder) if writer_is_dead(path)]
+
+
+def marked(folder: Path) -> list[Path]:
+    """What looks like a temporary in this folder, sorted; none where there is no folder.
+
+    Asked for before every output, of which a folder may hold very many: names are looked at before paths.
+    """
+    try:
+        listed = os.listdir(folder)  # noqa: PTH208 - a path for each name is what takes long
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [p for p in sorted(folder.iterdir()) if writer_is_dead(p)]
+    return [folder / name for name in sorted(name for name in listed if names.TEMPORARY_MARK in name)]
 
 
 def writer_is_dead(path: Path) -> bool:

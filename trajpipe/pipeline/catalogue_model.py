@@ -247,7 +247,7 @@ class DatasetOptions(Model):
     min_recordings: int | None = Field(default=None, ge=1)
     """Recordings that must pass before a store is built; absent: one builds, and a gate wants all."""
     recordings_per_run: int = Field(default=4, ge=1)
-    """Recordings that one run of a Dagster backfill ingests: more cost less each, fewer spread over more slots."""
+    """Recordings in a run of a Dagster backfill: more cost less each, fewer spread over more slots."""
     demos: DemosOptions = DemosOptions()
     """The L2 files."""
     store: StoreOptions = StoreOptions()
