@@ -69,7 +69,7 @@ def export(plan: ExportPlan, *, force: bool = False, progress: Progress = silent
     try:
         _require_inputs(plan)
         options = export_options(plan)
-        recipe = recipe_of_export(plan)
+        recipe = recipe_of_export(plan, options)
     except (InputError, OSError) as error:
         return failed_plainly(plan.dataset, Stage.LEROBOT, "", plan.target, error)
     proof = ExportProof(plan, options)
@@ -144,13 +144,17 @@ class ExportProof:
         return replace(chain, export=self.options.check_context(), task=self.options.task)
 
 
-def recipe_of_export(plan: ExportPlan) -> Recipe:
+def recipe_of_export(plan: ExportPlan, options: ExportOptions | None = None) -> Recipe:
     """The recipe of a plan: the L2 files' hashes and the options.
+
+    Args:
+        plan: The plan.
+        options: As `export_options` gives them, where that was asked already.
 
     Raises:
         InputError: the rate is unknown, see `rate_of`.
     """
-    options = export_options(plan)
+    options = export_options(plan) if options is None else options
     hashes = {path.name: sha256_of_output(path) for path in plan.inputs}
     return Recipe(Stage.LEROBOT, hashes, {"dataset": plan.dataset, **options.to_json()}, EXPORT_CODE)
 

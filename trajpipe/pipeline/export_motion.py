@@ -30,10 +30,10 @@ def with_motion_names(options: Mapping[str, Any], inputs: Sequence[Path]) -> dic
         options: Keyword arguments of `trajpipe.export.ExportOptions`.
         inputs: L2 files.
     """
-    found = [_motion_of(path) for path in inputs]
-    if not found or found[0] is None or any(one != found[0] for one in found):
+    first = _motion_of(inputs[0]) if inputs else None
+    if first is None or any(_motion_of(path) != first for path in inputs[1:]):
         return dict(options)
-    joints, robot = found[0]
+    joints, robot = first
     named = {"joint_pos": joints, names.DATASET_ACTIONS: joints, **_ROOT, **options.get("names", {})}
     declared, state = options.get("robot_type", _UNKNOWN), options.get("state")
     return {
