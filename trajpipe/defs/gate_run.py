@@ -32,6 +32,7 @@ from trajpipe.pipeline.gate_outcomes import (
 
 BACKFILL_TAG: Final = "dagster/backfill"
 _PAGE: Final = 1000
+_NAMED: Final = 20
 _STEP_CHECKS: Final = {check_name(BUILDS)}
 
 
@@ -164,13 +165,20 @@ def _planned_partitions(event: Any, own: str) -> list[str]:
 
 
 def _events(instance: dg.DagsterInstance, run: dg.DagsterRun, kind: DagsterEventType) -> list[Any]:
-    """The payloads of a run's events of a kind, page by page."""
-    found: list[Any] = []
+    """The payloads of a run's events of a kind."""
+    return [event.event_specific_data for event in _dagster_events(instance, run, kind)]
+
+
+def _dagster_events(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, kind: DagsterEventType
+) -> list[dg.DagsterEvent]:
+    """A run's events of a kind, page by page."""
+    found: list[dg.DagsterEvent] = []
     cursor: str | None = None
     while True:
         page = instance.get_records_for_run(run.run_id, cursor=cursor, of_type=kind, limit=_PAGE)
         found += [
-            record.event_log_entry.dagster_event.event_specific_data
+            record.event_log_entry.dagster_event
             for record in page.records
             if record.event_log_entry.dagster_event is not None
         ]
@@ -220,11 +228,38 @@ def _findings(event: Any) -> Findings:
 def _failure(
     instance: dg.DagsterInstance, run: dg.DagsterRun, outcomes: Sequence[Outcome]
 ) -> RunFailure | None:
-    """A run that failed although no check of it says why."""
-    if run.is_success or any(o.state is State.FAILED for o in outcomes):
+    """A run that ended without success for another reason than its data, whatever its checks say."""
+    if run.is_success or _by_its_data(instance, run, outcomes):
         return None
-    message = f"run {run.run_id} of {run.job_name} ended {run.status.value}"
-    for event in _events(instance, run, DagsterEventType.STEP_FAILURE):
-        if event.error is not None:
-            return RunFailure(run.run_id, f"{message}: {event.error.message.strip()}")
-    return RunFailure(run.run_id, message)
+    text = f"run {run.run_id} of {run.job_name} ended {run.status.value}"
+    said = _said(instance, run)
+    units = list(dict.fromkeys(o.unit for o in outcomes if o.state is State.NEVER_RAN))
+    more = f" and {len(units) - _NAMED} more" if len(units) > _NAMED else ""
+    lost = f"; not reached: {', '.join(units[:_NAMED])}{more}" if units else ""
+    return RunFailure(run.run_id, text + (f": {said}" if said else "") + lost)
+
+
+def _said(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """What the steps that failed say, else what ended the run; "" when nothing does."""
+    errors = [e.error for e in _events(instance, run, DagsterEventType.STEP_FAILURE)]
+    ends = (DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED)
+    said = [error.message.strip() for error in errors if error is not None] or [
+        (event.message or "").strip().removesuffix(".")
+        for kind in ends
+        for event in _dagster_events(instance, run, kind)
+    ]
+    return "; ".join(filter(None, said))
+
+
+def _by_its_data(instance: dg.DagsterInstance, run: dg.DagsterRun, outcomes: Sequence[Outcome]) -> bool:
+    """True when checks that failed tell why a run is red: its steps ended by themselves.
+
+    A run that was killed or cancelled leaves no step failure, or a step that never ended; a step that broke
+    down leaves checks of its own unrun. What is downstream of a blocking failure isn't started at all.
+    """
+    if run.status is not dg.DagsterRunStatus.FAILURE or all(o.state is not State.FAILED for o in outcomes):
+        return False
+    steps = {s.step_key: s.status.value if s.status else "" for s in instance.get_run_step_stats(run.run_id)}
+    unrun = {f"{o.dataset}__{o.stage.value}" for o in outcomes if o.state is State.NEVER_RAN}
+    broke_down = any(steps.get(step) == "FAILURE" for step in unrun)
+    return "FAILURE" in steps.values() and "IN_PROGRESS" not in steps.values() and not broke_down

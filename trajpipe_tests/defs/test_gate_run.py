@@ -3,6 +3,11 @@
 What is not here: what outcomes come to, see `trajpipe_tests.pipeline.test_gate`.
 """
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,7 +27,31 @@ from trajpipe.core.names import Stage
 from trajpipe.defs.gate_run import BACKFILL_TAG, gate_of_run, gate_on
 from trajpipe.pipeline.gate import GateOptions
 from trajpipe.pipeline.gate_outcomes import GateReport, State
+from trajpipe_tests.conftest import REPOSITORY
 from trajpipe_tests.defs.conftest import BROKEN, GOOD, Built, Runner
+
+RANGE = {
+    "dagster/asset_partition_range_start": GOOD[0],
+    "dagster/asset_partition_range_end": BROKEN,
+}
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+import dagster as dg
+from trajpipe.pipeline import ingest
+from trajpipe_tests.defs.conftest import GOOD, QUIET, Runner
+real = ingest.ingest
+def deadly(plan, **more):
+    if plan.key == GOOD[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(plan, **more)
+ingest.ingest = deadly
+catalogue, home, tags = sys.argv[1:]
+with dg.DagsterInstance.from_config(home) as instance:
+    Runner(Path(catalogue), instance).defs.resolve_job_def("lift_demos").execute_in_process(
+        instance=instance, tags=json.loads(tags), run_config=QUIET
+    )
+"""
 
 
 def states(report: GateReport) -> dict[State, set[str]]:
@@ -96,6 +125,20 @@ def test_a_run_that_failed_for_another_reason_is_code_2(built: Built) -> None:
     assert report.failures[0].message == f"run {run.run_id} of lift_build ended FAILURE"
 
 
+def test_a_killed_run_is_code_2_although_a_recording_of_it_failed(catalogue: Path, home: Path) -> None:
+    (catalogue.parent / f"raw/{GOOD[0]}.hdf5").write_bytes(b"not HDF5 either")
+    run_id = _killed(catalogue, home, RANGE)
+    report = gate_of_run(run_id, home, GateOptions())
+    assert report.code == 2, report.verdict()
+    assert report.failures[0].message == (
+        f"run {run_id} of lift_demos ended FAILURE: This run has been marked as failed from outside the "
+        f"execution context; not reached: lift/demos/{GOOD[1]}, lift/demos/{BROKEN}"
+    )
+    found = states(report)
+    assert found[State.FAILED] == {f"lift/demos/{GOOD[0]}"}
+    assert found[State.NEVER_RAN] == {f"lift/demos/{GOOD[1]}", f"lift/demos/{BROKEN}"}
+
+
 def test_it_waits_for_the_run_to_end_but_not_forever(built: Built) -> None:
     instance = built.runner.instance
     run = create_run_for_test(instance, job_name="lift_build", status=DagsterRunStatus.STARTED)
@@ -126,12 +169,7 @@ def test_an_environment_without_an_instance_is_refused(monkeypatch: pytest.Monke
         gate_of_run("nowhere", None, GateOptions())
 
 
-def test_a_backfill_is_all_its_runs_and_only_the_last_of_each_partition(
-    catalogue: Path, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+def test_a_backfill_is_all_its_runs_and_only_the_last_of_each_partition(catalogue: Path, home: Path) -> None:
     with dg.DagsterInstance.from_config(str(home)) as instance:
         runner = Runner(catalogue, instance)
         runner.run("scan_job")
@@ -148,6 +186,32 @@ def test_a_backfill_is_all_its_runs_and_only_the_last_of_each_partition(
     with dg.DagsterInstance.from_config(str(home)) as instance:
         _run_of_backfill(Runner(catalogue, instance), BROKEN, "bf")
     assert gate_of_run("bf", home, GateOptions()).code == 0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An instance on disk."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    return folder
+
+
+def _killed(catalogue: Path, home: Path, tags: dict[str, str]) -> str:
+    """A run over all recordings that is killed at the second; marked as failed, as a daemon does it."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        Runner(catalogue, instance).run("scan_job")
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(catalogue), str(home), json.dumps(tags)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-3000:]
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        (run,) = instance.get_runs(dg.RunsFilter(job_name="lift_demos"))
+        instance.report_run_failed(run)
+        return run.run_id
 
 
 def _backfill(runner: Runner, name: str, status: BulkActionStatus) -> None:

@@ -168,6 +168,10 @@ def test_an_error_that_nobody_expected_leaves_the_others_alone_too(scanned: Runn
     assert failure_text(result).startswith(
         f"2 of 3 partitions failed: {GOOD[0]}: KeyError: 'a fault of ours'; "
     )
+    report = gate_on(scanned.instance, result.run_id, GateOptions())
+    assert report.code == 2, "a fault of ours, although a recording failed too"
+    assert "KeyError: 'a fault of ours'" in report.failures[0].message
+    assert report.failures[0].message.endswith(f"; not reached: lift/demos/{GOOD[0]}")
     records = scanned.instance.get_records_for_run(result.run_id).records
     logged = [r.event_log_entry.user_message for r in records if r.event_log_entry.dagster_event is None]
     assert any("Traceback" in text and "a fault of ours" in text for text in logged)
