@@ -7,7 +7,7 @@ What is not here: what changed in a folder, see `trajpipe.pipeline.watched_folde
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import dagster as dg
@@ -23,12 +23,13 @@ from trajpipe.defs.partitions import asset_key, partition_of, recordings_partiti
 from trajpipe.defs.resources import ProjectResource
 from trajpipe.defs.scan import DATA_VERSION_TAG, data_versions
 from trajpipe.pipeline import watched_folder
-from trajpipe.pipeline.catalogue import DatasetConfig
+from trajpipe.pipeline.catalogue import DatasetConfig, Recording
 from trajpipe.pipeline.due import due
 from trajpipe.pipeline.project import Project
 from trajpipe.pipeline.watched_folder import Changes, Seen
 
 INTERVAL_S: Final = int(os.environ.get("TRAJPIPE_SENSOR_INTERVAL", "30"))
+MOST_ASKS: Final = 3
 _UNFINISHED: Final = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.NOT_STARTED,
@@ -70,6 +71,8 @@ def _tick(context: dg.SensorEvaluationContext, project: Project, name: str) -> d
     kept = _Kept.of(context.cursor)
     state = watched_folder.load(project.root, name, kept.digest) if kept.digest else None
     changes = watched_folder.look(project, name, state if state is not None else _of_events(context, name))
+    tick = kept.tick + 1
+    ingests = _to_ingest(context, project, name, changes, tick)
     digest = watched_folder.save(project.root, name, changes.state)
     watched_folder.forget_others(project.root, name, {digest, kept.digest})
     context.log.info("%s: %s", name, changes.summary())
@@ -77,16 +80,14 @@ def _tick(context: dg.SensorEvaluationContext, project: Project, name: str) -> d
         context.log.warning("%s/%s: %s", name, key, why)
     if digest == kept.digest and state is not None and not kept.build:
         return dg.SensorResult(skip_reason=changes.summary())
-    recordings = {r.key: r for r in project.recordings(name)}
-    moved = [key for key in changes.renamed if is_absent(project, recordings[key])]
-    ingests = [*changes.added, *changes.changed, *moved]
-    build = kept.build or bool(changes.removed or changes.returned or moved or _touched(state or {}, changes))
+    build = kept.build or bool(changes.removed or changes.returned or changes.renamed)
+    build = build or _touched(state or {}, changes)
     settled = build and not ingests and not _is_awaiting(context.instance, project, name, changes)
     if digest == kept.digest and state is not None and not ingests and not settled:
         return dg.SensorResult(skip_reason=f"{changes.summary()}; a build waits for what is being ingested")
-    now = _Kept(digest, kept.tick + 1, build and not settled)
+    now = _Kept(digest, tick, build and not settled)
     builds = settled and _is_out_of_date(project, name)
-    requests = [*_ingests(name, changes, ingests, now.tick), *(_builds(name, now.tick) if builds else ())]
+    requests = [*_ingests(name, changes, ingests), *(_builds(name, now.tick) if builds else ())]
     partitions = recordings_partitions(name)
     old = set(context.instance.get_dynamic_partitions(str(partitions.name)))
     added = [key for key, seen in changes.state.items() if seen.sha256 and key not in old]
@@ -128,6 +129,58 @@ class _Kept:
         return jsontext.dumps({"digest": self.digest, "tick": self.tick, "build": self.build})
 
 
+def _to_ingest(
+    context: dg.SensorEvaluationContext, project: Project, name: str, changes: Changes, tick: int
+) -> list[str]:
+    """Keys of recordings to ingest; notes in the state that they were asked for.
+
+    What is new or changed, and what an ingest is owed to: its L2 file is gone, or was never made since the
+    run that was to make it was cut off. That is asked for while no run of the dataset goes on, three times
+    for one content.
+    """
+    new = [*changes.added, *changes.changed]
+    owed = _owed(context.instance, project, name, changes)
+    for key in (*new, *owed):
+        changes.state[key] = replace(changes.state[key], asked=(*changes.state[key].asked, tick))
+    given_up = _given_up(changes)
+    if given_up:
+        context.log.warning("%s: not ingested by %d runs: %s", name, MOST_ASKS, ", ".join(given_up[:20]))
+    return [*new, *owed]
+
+
+def _owed(instance: dg.DagsterInstance, project: Project, name: str, changes: Changes) -> list[str]:
+    """Keys of known recordings without an L2 file of their content, which nobody is making."""
+    known = [
+        (recording, seen)
+        for recording in project.recordings(name)
+        if (seen := changes.state.get(recording.key)) is not None
+        and seen.sha256
+        and not seen.writing
+        and recording.key not in (*changes.added, *changes.changed, *changes.unreadable)
+        and (seen.asked or is_absent(project, recording))
+    ]
+    if not known or _has_runs(instance, name):
+        return []
+    found: list[str] = []
+    for recording, seen in known:
+        if project.state_of(recording)[0] not in ("missing", "stale"):
+            changes.state[recording.key] = replace(seen, asked=())
+        elif len(found) < watched_folder.MOST and (not seen.asked or _was_cut_off(instance, recording, seen)):
+            found.append(recording.key)
+    return found
+
+
+def _was_cut_off(instance: dg.DagsterInstance, recording: Recording, seen: Seen) -> bool:
+    """True when the run that was asked for last has ended, and another may be."""
+    asked = dg.RunsFilter(tags={"dagster/run_key": _run_key(recording.dataset, recording.key, seen)})
+    return len(seen.asked) < MOST_ASKS and any(run.is_finished for run in instance.get_runs(asked))
+
+
+def _given_up(changes: Changes) -> list[str]:
+    """Keys of recordings that were asked for so often that they are not asked for again."""
+    return [key for key, seen in changes.state.items() if len(seen.asked) >= MOST_ASKS and not seen.removed]
+
+
 def _touched(before: Mapping[str, Seen], changes: Changes) -> bool:
     """True when a recording that was known has been written to, with the same or another content."""
     return any(
@@ -139,8 +192,13 @@ def _touched(before: Mapping[str, Seen], changes: Changes) -> bool:
 
 def _is_awaiting(instance: dg.DagsterInstance, project: Project, name: str, changes: Changes) -> bool:
     """True while an L2 file is neither there nor known to be impossible, or a run of the dataset goes on."""
-    if awaited(project, name, but={*changes.unreadable, *changes.writing}):
+    if awaited(project, name, but={*changes.unreadable, *changes.writing, *_given_up(changes)}):
         return True
+    return _has_runs(instance, name)
+
+
+def _has_runs(instance: dg.DagsterInstance, name: str) -> bool:
+    """True while a run of the dataset waits or goes on."""
     own = {demos_job_name(name), build_job_name(name)}
     return any(
         run.job_name in own or any(key.path[0] == name for key in run.asset_selection or ())
@@ -162,13 +220,18 @@ def _of_events(context: dg.SensorEvaluationContext, name: str) -> watched_folder
     return {key: Seen((), sha256) for key, sha256 in versions.items() if sha256}
 
 
-def _ingests(name: str, changes: Changes, keys: Iterable[str], tick: int) -> Iterator[dg.RunRequest]:
+def _ingests(name: str, changes: Changes, keys: Iterable[str]) -> Iterator[dg.RunRequest]:
     for key in keys:
         yield dg.RunRequest(
-            run_key=f"{name}/{key}:{changes.state[key].sha256}:{tick}",
+            run_key=_run_key(name, key, changes.state[key]),
             job_name=demos_job_name(name),
             partition_key=key,
         )
+
+
+def _run_key(name: str, key: str, seen: Seen) -> str:
+    """Of the run that was asked for last of a recording."""
+    return f"{name}/{key}:{seen.sha256}:{seen.asked[-1]}"
 
 
 def _builds(name: str, tick: int) -> Iterator[dg.RunRequest]:

@@ -204,7 +204,11 @@ def _departed(plan: StorePlan) -> list[LedgerEntry]:
         return []
     current = {p.name for p in plan.inputs} | {p.name for p in plan.absent}
     gone = [e for e in Ledger.load(path).entries if e.recording not in current and e.written]
-    return [_all_removed(e) for e in gone]
+    if not gone:
+        return []
+    before = (provenance.read_stamp(plan.target) or {}).get("inputs", {})
+    here = {sha256_of_output(p) for p in plan.inputs}  # of one that has another name, since others came or went
+    return [_all_removed(e) for e in gone if before.get(e.recording) not in here]
 
 
 def _all_removed(old: LedgerEntry) -> LedgerEntry:

@@ -25,7 +25,7 @@ SETTLE_S: Final = 5.0
 BUDGET_S: Final = 20.0
 # Each new or changed recording becomes a request that the daemon submits one by one, several a second.
 MOST: Final = 500
-_VERSION: Final = 1
+_VERSION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Seen:
         removed: It is gone; the row stays, so that its return is noticed.
         writing: It was touched and not hashed yet.
         output: Name of its L2 file; "" when that is not known.
+        asked: Ticks at which an ingest of this content was asked for that nothing came of yet.
     """
 
     touch: tuple[int, ...]
@@ -45,6 +46,7 @@ class Seen:
     removed: bool = False
     writing: bool = False
     output: str = ""
+    asked: tuple[int, ...] = ()
 
 
 State = dict[str, Seen]
@@ -123,7 +125,7 @@ def look(
         output = project.demos_path(recording).name
         if seen is not None and seen.touch == touch and not seen.removed and not seen.writing:
             if seen.output != output:
-                out.state[key] = replace(seen, output=output)
+                out.state[key] = replace(seen, output=output, asked=() if seen.output else seen.asked)
                 out.renamed += [key] if seen.output else []
             continue
         if time.monotonic() - began > budget_s or len(out.added) + len(out.changed) >= most:
@@ -146,26 +148,31 @@ def _look_at(
     key = recording.key
     known = "" if seen is None else seen.sha256
     if not _settled(recording.path, touch, seen, settle_s):
-        out.state[key] = Seen(touch, known, removed=seen is not None and seen.removed, writing=True)
+        out.state[key] = _being_written(touch, seen)
         out.writing.append(key)
         return
     try:
         sha256 = provenance.sha256_path(recording.path)
         after = tuple(touch_of(recording.path))
         if after != touch:
-            out.state[key] = Seen(after, known, removed=seen is not None and seen.removed, writing=True)
+            out.state[key] = _being_written(after, seen)
             out.writing.append(key)
             return
     except (TrajpipeError, OSError) as error:
         out.unreadable[key] = str(error)
         return
-    out.state[key] = Seen(touch, sha256)
+    out.state[key] = Seen(touch, sha256, asked=seen.asked if seen is not None and known == sha256 else ())
     if not known:
         out.added.append(key)
     elif known != sha256:
         out.changed.append(key)
     elif seen is not None and seen.removed:
         out.returned.append(key)
+
+
+def _being_written(touch: tuple[int, ...], seen: Seen | None) -> Seen:
+    """What is known of a recording stays until it can be read again."""
+    return replace(seen or Seen(touch, ""), touch=touch, writing=True)
 
 
 def _settled(path: Path, touch: tuple[int, ...], seen: Seen | None, settle_s: float) -> bool:
@@ -203,7 +210,10 @@ def save(root: Path, dataset: str, state: Mapping[str, Seen]) -> str:
         dataset: Dataset name.
         state: To keep.
     """
-    rows = {key: [list(s.touch), s.sha256, s.removed, s.writing, s.output] for key, s in state.items()}
+    rows = {
+        key: [list(s.touch), s.sha256, s.removed, s.writing, s.output, list(s.asked)]
+        for key, s in state.items()
+    }
     value: dict[str, Any] = {"version": _VERSION, "dataset": dataset, "recordings": rows}
     digest = provenance.sha256_bytes(jsontext.dumps(value).encode())
     path = state_path(root, dataset, digest)
@@ -218,10 +228,15 @@ def load(root: Path, dataset: str, digest: str) -> State | None:
     path = state_path(root, dataset, digest)
     try:
         value = jsontext.loads(path.read_bytes(), place=path)
+        if value["version"] != _VERSION:
+            return None
         rows = value["recordings"]
         if provenance.sha256_bytes(jsontext.dumps(value).encode()) != digest:
             return None
-        return {key: Seen(tuple(touch), *rest) for key, (touch, *rest) in rows.items()}
+        return {
+            key: Seen(tuple(touch), sha256, removed, writing, output, tuple(asked))
+            for key, (touch, sha256, removed, writing, output, asked) in rows.items()
+        }
     except (OSError, TrajpipeError, KeyError, TypeError, ValueError):
         return None
 

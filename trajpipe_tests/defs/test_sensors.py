@@ -44,6 +44,7 @@ class Ticks:
     def __init__(self, runner: Runner) -> None:
         self.runner, self.cursor = runner, ""
         self.taken: set[str] = set()
+        self.requests: list[dg.RunRequest] = []
         self.sensor = runner.defs.get_sensor_def("lift_folder")
         self.repository = runner.defs.get_repository_def()
 
@@ -76,6 +77,7 @@ class Ticks:
             assert run.run_key is not None
             if run.run_key not in self.taken:
                 self.taken.add(run.run_key)
+                self.requests.append(run)
                 asked.append((str(run.job_name), run.partition_key))
         return asked
 
@@ -200,6 +202,8 @@ def test_the_cursor_is_small_and_the_state_lies_beside_the_data(ticks: Ticks) ->
 
 def test_a_lost_state_gives_no_event_and_no_run_for_what_the_instance_knows(ticks: Ticks) -> None:
     ticks.tick()
+    for key in (*GOOD, BROKEN):
+        ticks.runner.run("lift_demos", key)
     for path in (ticks.runner.root / ".trajpipe").iterdir():
         path.unlink()
     (ticks.runner.root / "raw/scripted_1.hdf5").write_bytes(b"changed meanwhile")
@@ -297,6 +301,85 @@ def test_recordings_that_are_all_broken_ask_for_no_build(ticks: Ticks) -> None:
         assert ticks.tick() == [("lift_demos", BROKEN)]
         assert not runner.run("lift_demos", BROKEN).success
         assert ticks.tick() == []
+
+
+def cut_off(ticks: Ticks, key: str) -> None:
+    """The run that was asked for last ends as if its process had been killed: no L2 file, no reason."""
+    (wanted,) = [one for one in ticks.requests if one.partition_key == key][-1:]
+    run = create_run_for_test(
+        ticks.runner.instance,
+        job_name="lift_demos",
+        tags={"dagster/partition": key, "dagster/run_key": str(wanted.run_key)},
+        status=dg.DagsterRunStatus.STARTED,
+    )
+    assert ticks.tick() == []  # it goes on
+    ticks.runner.instance.report_run_failed(run)
+
+
+def test_a_recording_whose_run_was_cut_off_is_asked_for_again_but_not_for_ever(
+    ticks: Ticks, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runner = ticks.runner
+    ticks.tick()
+    for key in (GOOD[0], BROKEN):
+        runner.run("lift_demos", key)
+    for _ in range(2):
+        cut_off(ticks, GOOD[1])
+        assert ticks.tick() == [("lift_demos", GOOD[1])]
+    cut_off(ticks, GOOD[1])
+    capfd.readouterr()
+    assert ticks.tick() == []
+    assert f"not ingested by 3 runs: {GOOD[1]}" in capfd.readouterr().err
+    (runner.root / f"raw/{BROKEN}.hdf5").unlink()
+    assert ticks.tick() == [("lift_build", None)]  # which does not wait for it
+
+    path = runner.root / f"raw/{GOOD[1]}.hdf5"
+    write_recording("isaaclab", path, episodes=1, rows=(4, 6), seed=5, cameras=())
+    settle(path)
+    assert ticks.tick() == [("lift_demos", GOOD[1])]  # another content, another attempt
+    assert runner.run("lift_demos", GOOD[1]).success
+    assert (ticks.tick(), ticks.tick()) == ([("lift_build", None)], [])
+
+
+def test_a_changed_recording_whose_run_was_cut_off_is_asked_for_again(ticks: Ticks) -> None:
+    runner, path = ticks.runner, ticks.runner.root / f"raw/{GOOD[1]}.hdf5"
+    ticks.tick()
+    for key in (*GOOD, BROKEN):
+        runner.run("lift_demos", key)
+    assert ticks.tick() == []
+    write_recording("isaaclab", path, episodes=1, rows=(4, 6), seed=5, cameras=())
+    settle(path)
+    assert ticks.tick() == [("lift_demos", GOOD[1])]
+    cut_off(ticks, GOOD[1])  # the L2 file of the old content is there
+    assert ticks.tick() == [("lift_demos", GOOD[1])]
+    assert runner.run("lift_demos", GOOD[1]).success
+    assert (ticks.tick(), ticks.tick()) == ([("lift_build", None)], [])
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_an_l2_file_that_is_gone_is_made_again(ticks: Ticks, returns: bool) -> None:
+    """Deleted by hand; or collected as garbage while its recording was away, and then that came back."""
+    runner = ticks.runner
+    raw, away = runner.root / f"raw/{GOOD[1]}.hdf5", runner.root / "away.hdf5"
+    ticks.tick()
+    for key in (*GOOD, BROKEN):
+        runner.run("lift_demos", key)
+    assert runner.run("lift_build").success
+    assert ticks.tick() == []
+    if returns:
+        raw.rename(away)
+        assert ticks.tick() == [("lift_build", None)]
+        assert runner.run("lift_build").success
+    for path in (runner.root / "demos").glob(f"*{GOOD[1]}*"):
+        path.unlink()
+    if returns:
+        away.rename(raw)
+    assert ticks.tick() == [("lift_demos", GOOD[1])]
+    assert runner.run("lift_demos", GOOD[1]).success
+    assert ticks.tick() == ([("lift_build", None)] if returns else [])
+    assert runner.run("lift_build").success
+    assert episodes(runner.root / "stores/lift.h5") == 4
+    assert ticks.tick() == []
 
 
 def test_a_catalogue_that_breaks_says_so_in_the_tick(ticks: Ticks) -> None:

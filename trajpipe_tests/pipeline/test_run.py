@@ -213,6 +213,23 @@ def test_a_removed_recording_keeps_its_l2_file_and_the_ledger_says_so(make_proje
     assert {r.recording for r in store.ledger.rejected} == {"scripted_lift__take_02.hdf5"}
 
 
+def test_a_recording_whose_l2_file_gets_another_name_is_not_called_removed(make_project: MakeProject) -> None:
+    project = make_project(2)
+    second = (project.root / "raw/lift/take_01.hdf5").rename(project.root / "second.hdf5")
+    project = reopen(project)
+    run(project)
+    assert (project.root / "demos/scripted_lift.hdf5").is_file()
+    second.rename(project.root / "raw/lift/take_01.hdf5")
+    result = run(reopen(project))
+    store = next(r for r in result.results if r.stage is Stage.STORE)
+    assert store.ledger.summary() == "read 4 · written 4 · rejected 0"
+    (project.root / "raw/lift/take_00.hdf5").unlink()  # now the file of the one that stays has another name
+    result = run(reopen(project))
+    store = next(r for r in result.results if r.stage is Stage.STORE)
+    assert store.ledger.summary() == "read 4 · written 2 · rejected 2 (2 removed)"
+    assert {r.recording for r in store.ledger.rejected} == {"scripted_lift__take_00.hdf5"}
+
+
 def test_a_dataset_without_a_usable_recording_blocks_its_store(make_project: MakeProject) -> None:
     project = make_project(1)
     (project.root / "raw/lift/take_00.hdf5").write_bytes(b"<!DOCTYPE html><html>login</html>")
