@@ -31,9 +31,12 @@ from trajpipe.pipeline.gate_outcomes import (
 )
 
 BACKFILL_TAG: Final = "dagster/backfill"
+ROOT_TAG: Final = "dagster/root_run_id"
 _PAGE: Final = 1000
+_ROOTS: Final = 500
 _NAMED: Final = 20
 _STEP_CHECKS: Final = {check_name(BUILDS)}
+_Planned = tuple[str, str]  # output and code
 
 
 def gate_of_run(
@@ -77,16 +80,27 @@ def gate_on(
     timeout_s: float = 3600.0,
     poll_s: float = 1.0,
 ) -> GateReport:
-    """The gate over a run or backfill of an open instance; see `gate_of_run`."""
+    """The gate over a run or backfill of an open instance; see `gate_of_run`.
+
+    Of several runs that planned a check of a partition the last decides. A run that failed for another
+    reason than its data counts until runs that did not have covered all that it had planned.
+    """
     began = time.perf_counter()
     require_known_checks(options)
     report = GateReport(fail_on=options.fail_on)
+    latest: dict[_Planned, Outcome] = {}
+    failed: list[tuple[RunFailure, set[_Planned]]] = []
     for run in _ended(instance, run_id, timeout_s, poll_s):
-        outcomes = list(_outcomes(instance, run))
-        report.outcomes += [o for o in outcomes if _wanted(o, options)]
-        failure = _failure(instance, run, outcomes)
+        found = {(o.unit, o.code): o for o in _outcomes(instance, run)}
+        latest |= found
+        failure = _failure(instance, run, list(found.values()))
         if failure is not None:
-            report.failures.append(failure)
+            failed.append((failure, set(found) or {_itself(run)}))
+            continue
+        for _, uncovered in failed:
+            uncovered -= {*found, _itself(run)}
+    report.outcomes = [o for o in latest.values() if _wanted(o, options)]
+    report.failures = [failure for failure, uncovered in failed if uncovered]
     report.seconds = time.perf_counter() - began
     return report
 
@@ -94,7 +108,7 @@ def gate_on(
 def _ended(
     instance: dg.DagsterInstance, run_id: str, timeout_s: float, poll_s: float
 ) -> Sequence[dg.DagsterRun]:
-    """The runs, once all have ended; of several runs of one partition of a backfill the last alone."""
+    """The runs, oldest first, once all have ended."""
     deadline = time.monotonic() + timeout_s
     while True:
         runs = _runs(instance, run_id)
@@ -115,10 +129,26 @@ def _runs(instance: dg.DagsterInstance, run_id: str) -> list[dg.DagsterRun]:
     backfill = instance.get_backfill(run_id)
     if backfill is None:
         raise MissingNameError("the instance knows no such run or backfill", got=run_id)
-    newest_first = instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: run_id}))
-    latest = {(r.job_name, *(r.tags.get(tag) for tag in PARTITION_TAGS)): r for r in reversed(newest_first)}
-    unfinished = not backfill.status.value.startswith(("COMPLETED", "FAILED", "CANCELED"))
-    return [] if unfinished else list(latest.values())
+    if not backfill.status.value.startswith(("COMPLETED", "FAILED", "CANCELED")):
+        return []
+    own = instance.get_run_records(dg.RunsFilter(tags={BACKFILL_TAG: run_id}))
+    records = {r.dagster_run.run_id: r for r in [*own, *_executed_again(instance, own)]}
+    return [r.dagster_run for r in sorted(records.values(), key=lambda r: r.storage_id)]
+
+
+def _executed_again(instance: dg.DagsterInstance, records: Sequence[dg.RunRecord]) -> list[dg.RunRecord]:
+    """The runs that repeat others: Dagster takes the backfill's tag from them once the backfill has ended."""
+    roots = [r.dagster_run.run_id for r in records]
+    return [
+        record
+        for start in range(0, len(roots), _ROOTS)
+        for record in instance.get_run_records(dg.RunsFilter(tags={ROOT_TAG: roots[start : start + _ROOTS]}))
+    ]
+
+
+def _itself(run: dg.DagsterRun) -> _Planned:
+    """What stands for a run that ended before it planned any check: its job and partitions."""
+    return run.job_name, "...".join(run.tags.get(tag, "") for tag in PARTITION_TAGS)
 
 
 def _wanted(outcome: Outcome, options: GateOptions) -> bool:

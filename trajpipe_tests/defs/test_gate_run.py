@@ -10,14 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-from dagster._core.test_utils import create_run_for_test
+from dagster._core.execution.plan.resume_retry import ReexecutionStrategy
+from dagster._core.test_utils import create_run_for_test, in_process_test_workspace
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from trajpipe.checks import registry
 from trajpipe.checks.registry import Check, Subject, checks_of
@@ -27,8 +32,9 @@ from trajpipe.core.names import Stage
 from trajpipe.defs.gate_run import BACKFILL_TAG, gate_of_run, gate_on
 from trajpipe.pipeline.gate import GateOptions
 from trajpipe.pipeline.gate_outcomes import GateReport, State
+from trajpipe.testing import write_recording
 from trajpipe_tests.conftest import REPOSITORY
-from trajpipe_tests.defs.conftest import BROKEN, GOOD, Built, Runner
+from trajpipe_tests.defs.conftest import BROKEN, GOOD, QUIET, Built, Runner
 
 RANGE = {
     "dagster/asset_partition_range_start": GOOD[0],
@@ -189,6 +195,15 @@ def test_a_backfill_is_all_its_runs_and_only_the_last_of_each_partition(catalogu
 
 
 @pytest.fixture
+def stored(catalogue: Path, home: Path) -> Iterator[Runner]:
+    """The project on an instance on disk, as code locations need it; its partitions are known."""
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        runner = Runner(catalogue, instance)
+        assert runner.run("scan_job").success
+        yield runner
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> Path:
     """An instance on disk."""
     folder = tmp_path / "home"
@@ -212,6 +227,106 @@ def _killed(catalogue: Path, home: Path, tags: dict[str, str]) -> str:
         (run,) = instance.get_runs(dg.RunsFilter(job_name="lift_demos"))
         instance.report_run_failed(run)
         return run.run_id
+
+
+@pytest.mark.parametrize("while_it_goes_on", [False, True])
+def test_a_run_that_was_executed_again_counts_for_its_backfill(
+    stored: Runner, while_it_goes_on: bool
+) -> None:
+    _backfill(
+        stored, "bf", BulkActionStatus.REQUESTED if while_it_goes_on else BulkActionStatus.COMPLETED_FAILED
+    )
+    first = _range_of_backfill(stored, "bf")
+    _write_again(stored.root, BROKEN)
+    again = _executed_again(stored, first)
+    _ended_backfill(stored, "bf")
+    assert (BACKFILL_TAG in again.tags) is while_it_goes_on
+    assert again.tags["dagster/root_run_id"] == first.run_id
+    report = gate_on(stored.instance, "bf", GateOptions())
+    assert report.code == 0, report.verdict()
+    assert {o.unit for o in report.outcomes} == {f"lift/demos/{key}" for key in (*GOOD, BROKEN)}
+    assert len(report.outcomes) == len({(o.unit, o.code) for o in report.outcomes})
+    assert gate_on(stored.instance, first.run_id, GateOptions()).code == 1, "a run is judged by itself"
+
+
+def test_the_last_of_several_that_repeat_each_other_decides(stored: Runner) -> None:
+    _backfill(stored, "bf", BulkActionStatus.COMPLETED_FAILED)
+    first = _range_of_backfill(stored, "bf")
+    good = (stored.root / f"raw/{GOOD[0]}.hdf5").read_bytes()
+    _write_again(stored.root, BROKEN)
+    (stored.root / f"raw/{GOOD[0]}.hdf5").write_bytes(b"lost meanwhile")
+    second = _executed_again(stored, first)
+    report = gate_on(stored.instance, "bf", GateOptions())
+    assert (report.code, states(report)[State.FAILED]) == (1, {f"lift/demos/{GOOD[0]}"})
+    (stored.root / f"raw/{GOOD[0]}.hdf5").write_bytes(good)
+    third = _executed_again(stored, second)
+    assert third.tags["dagster/parent_run_id"] == second.run_id
+    assert gate_on(stored.instance, "bf", GateOptions()).code == 0
+
+
+def test_a_run_that_was_lost_counts_until_all_of_it_was_covered(stored: Runner) -> None:
+    _backfill(stored, "bf", BulkActionStatus.COMPLETED_FAILED)
+    _write_again(stored.root, BROKEN)
+    job = stored.defs.resolve_job_def("lift_demos")
+    tags = RANGE | {BACKFILL_TAG: "bf"}
+    lost = stored.instance.create_run_for_job(job, tags=tags, asset_selection=job.asset_selection)
+    stored.instance.report_run_canceled(lost)
+    report = gate_on(stored.instance, "bf", GateOptions())
+    assert (report.code, [f.unit for f in report.failures]) == (2, [lost.run_id])
+    for key in (*GOOD, BROKEN):
+        assert gate_on(stored.instance, "bf", GateOptions()).code == 2, f"{key} was not covered yet"
+        _run_of_backfill(stored, key, "bf")
+    assert gate_on(stored.instance, "bf", GateOptions()).code == 0
+    again = create_run_for_test(stored.instance, job_name="lift_demos", tags=tags)
+    stored.instance.report_run_failed(again)
+    assert gate_on(stored.instance, "bf", GateOptions()).failures[0].unit == again.run_id, "it is later"
+
+
+def _range_of_backfill(runner: Runner, backfill: str) -> dg.DagsterRun:
+    """A run of a backfill over all recordings, one of which is broken."""
+    done = runner.defs.resolve_job_def("lift_demos").execute_in_process(
+        instance=runner.instance,
+        tags=RANGE | {BACKFILL_TAG: backfill},
+        run_config=QUIET,
+        raise_on_error=False,
+    )
+    assert not done.success
+    run = runner.instance.get_run_by_id(done.run_id)
+    assert run is not None
+    return run
+
+
+def _write_again(root: Path, key: str) -> None:
+    write_recording("isaaclab", root / f"raw/{key}.hdf5", episodes=1, rows=(4, 6), seed=9, cameras=())
+
+
+def _executed_again(runner: Runner, run: dg.DagsterRun) -> dg.DagsterRun:
+    """A run again, made by what answers `launchRunReexecution`: Dagster decides which tags it keeps."""
+    code = runner.root / "code_location.py"
+    code.write_text(
+        "from pathlib import Path\nfrom trajpipe.defs import build_defs\n"
+        f"defs = build_defs(catalogue=Path({str(runner.root / 'datasets.yaml')!r}))\n"
+    )
+    origin = LoadableTargetOrigin(executable_path=sys.executable, python_file=str(code))
+    with in_process_test_workspace(runner.instance, origin) as workspace:
+        (location,) = workspace.code_locations
+        (repository,) = location.get_repositories().values()
+        again = runner.instance.create_reexecuted_run(
+            request_context=workspace,
+            parent_run=run,
+            code_location=location,
+            remote_job=repository.get_full_job(run.job_name),
+            strategy=ReexecutionStrategy.ALL_STEPS,
+            use_parent_run_tags=True,
+        )
+    execute_run(InMemoryJob(runner.defs.resolve_job_def(run.job_name)), again, runner.instance)
+    return again
+
+
+def _ended_backfill(runner: Runner, name: str) -> None:
+    backfill = runner.instance.get_backfill(name)
+    assert backfill is not None
+    runner.instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_SUCCESS))
 
 
 def _backfill(runner: Runner, name: str, status: BulkActionStatus) -> None:
