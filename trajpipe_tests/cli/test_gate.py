@@ -1,6 +1,7 @@
 """`trajpipe gate`: exit codes, what people read, reports on disk, the baseline beside the catalogue."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -93,13 +94,43 @@ def test_what_cannot_start_is_code_2(invoke: Command, data: Path) -> None:
 def test_what_never_ran_is_code_3(invoke: Command, data: Path) -> None:
     ran = invoke("gate", "--no-run")
     assert ran.code == 3
-    assert "NEVER RAN  lift/store · stage-builds: missing: not built yet" in ran.out
+    never = [line for line in ran.out.splitlines() if line.startswith("NEVER RAN")]
+    assert [re.sub(r"\d\d+ checks", "N checks", line) for line in never] == [
+        *(f"NEVER RAN  lift/demos/take_{n}: N checks: missing: not ingested yet" for n in range(3)),
+        "NEVER RAN  lift/store: N checks: missing: not built yet",
+        "NEVER RAN  lift/lerobot: N checks: missing: not built yet",
+    ], "a line for each output, not for each check"
     assert "????" in ran.out
+    whole = invoke("gate", "--no-run", "--json").json["outcomes"]
+    assert sum(int(re.findall(r"(\d+) checks", line)[0]) for line in never) == len(whole)
+    some = invoke("gate", "--no-run", "--stage", "store", "--check", "stage-builds")
+    assert "NEVER RAN  lift/store · stage-builds: missing: not built yet" in some.out.splitlines()
     for path in (data / "raw/lift").iterdir():
         path.unlink()
     empty = invoke("gate")
     assert empty.code == 3
     assert "its globs match nothing" in empty.out
+
+
+def test_what_failed_stands_below_what_never_ran(invoke: Command, broken: Path) -> None:
+    assert invoke("gate", "--stage", "demos").code == 1
+    (broken / "raw/lift/take_3.hdf5").write_bytes((broken / "raw/lift/take_0.hdf5").read_bytes())
+    baseline = waiver(9, "nan-*") + waiver(9, "'*'").split("waivers:\n")[1].replace(
+        "owner:", "recording: take_3\n    owner:"
+    )
+    (broken / "gate.yaml").write_text(baseline)
+    ran = invoke("gate", "--stage", "demos", "--no-run")
+    lines = ran.out.splitlines()
+    starts = [line for line in lines if line.startswith(("NEVER RAN", "baseline", "WARNED", "FAILED"))]
+    (never,) = [line for line in starts if line.startswith("NEVER RAN")]
+    assert never.startswith("NEVER RAN  lift/demos/take_3: ")
+    assert f"(waived by team:data until {(TODAY + timedelta(days=9)).isoformat()}: lost" in ran.out
+    order = ["NEVER RAN", "baseline", "WARNED", "FAILED"]
+    places = [order.index(next(word for word in order if line.startswith(word))) for line in starts]
+    assert places == sorted(places)
+    assert starts[-1].startswith("FAILED  lift/demos/take_1 · stage-builds")
+    assert len(lines) - lines.index(starts[-1]) < 12, "it stands just before the verdict"
+    assert (ran.code, lines[-1].startswith("failed (code 1): ")) == (1, True)
 
 
 def test_one_form_on_stdout_and_nothing_else(invoke: Command, data: Path) -> None:

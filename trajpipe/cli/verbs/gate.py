@@ -39,6 +39,8 @@ EXAMPLES: Final = {
     "  trajpipe gate --run-id 9f1c… --dagster-home .dagster    a run (or backfill) of a Dagster instance"
 }
 
+NAMED: Final = 3  # so many checks of one output are named in a line
+
 PartitionOption = Annotated[
     list[str] | None,
     typer.Option("--partition", "-p", help="Recording's key or pattern: its L2 file alone; repeatable."),
@@ -183,7 +185,7 @@ def _show(found: "GateReport", form: Format, terminal: Terminal) -> None:
 
 
 def _rendered(found: "GateReport") -> "Iterator[RenderableType]":
-    """Outputs in a row each, what needs attention below, and the verdict."""
+    """Outputs in a row each, what needs attention below, the worst last, and the verdict."""
     from trajpipe.cli.terminal import cell, table
 
     rows = table("", "output", "checks", "found", right=("checks",))
@@ -194,11 +196,12 @@ def _rendered(found: "GateReport") -> "Iterator[RenderableType]":
         word, style, said = _summary(found, outcomes)
         rows.add_row(cell(word, style), cell(unit), cell(len(outcomes)), cell(said))
     yield rows
+    yield from _unrun(found)
+    for note in found.notes:
+        yield f"\nbaseline: {printable(note)}"
     yield from _attention(found)
     for failure in found.failures:
         yield f"\nRUN FAILED  {printable(failure.unit)}: {printable(failure.message)}"
-    for note in found.notes:
-        yield f"\nbaseline: {printable(note)}"
     yield f"\n{found.verdict()}"
 
 
@@ -216,15 +219,34 @@ def _summary(found: "GateReport", outcomes: "Sequence[Outcome]") -> tuple[str, s
     return ("warn", "yellow", said) if warned else ("pass", "green", said)
 
 
+def _unrun(found: "GateReport") -> "Iterator[RenderableType]":
+    """Checks that never ran: a line for each output and reason, however many they are."""
+    from rich.text import Text
+
+    from trajpipe.pipeline.gate_outcomes import State
+
+    codes: dict[tuple[str, str, str | None], list[str]] = {}
+    for one in found.outcomes:
+        if one.state is State.NEVER_RAN:
+            codes.setdefault((one.unit, one.why, one.waiver), []).append(one.code)
+    start = "\n"
+    for (unit, why, waiver), names in codes.items():
+        what = f" · {', '.join(names)}" if len(names) <= NAMED else f": {len(names)} checks"
+        waived = f" (waived by {waiver})" if waiver is not None else ""
+        line = printable(f"NEVER RAN  {unit}{what}: {why}{waived}")
+        yield Text(start + line, style="dim" if waiver is not None else "bold", overflow="fold")
+        start = ""
+
+
 def _attention(found: "GateReport") -> "Iterator[RenderableType]":
-    """Failed, warned, waived and never-run checks with what they found."""
+    """Warned, then failed checks with what they found, waived ones included."""
     from rich.padding import Padding
     from rich.text import Text
 
     from trajpipe.cli.reports import render_finding
     from trajpipe.pipeline.gate_outcomes import State
 
-    words = {State.FAILED: "FAILED", State.NEVER_RAN: "NEVER RAN", State.WARNED: "WARNED"}
+    words = {State.WARNED: "WARNED", State.FAILED: "FAILED"}
     for state, word in words.items():
         for outcome in (o for o in found.outcomes if o.state is state):
             head = f"\n{word}  {outcome.unit} · {outcome.code}" + (f": {outcome.why}" if outcome.why else "")
