@@ -1,13 +1,12 @@
-"""Looking at a Dagster instance from outside of Dagster: dead runs, daemons, partitions against files.
+"""Looking at a Dagster instance from outside of Dagster: dead runs, partitions against files.
 
-What is not here: what people are told of it, see `trajpipe.pipeline.doctor`.
+What is not here: its daemons, see `trajpipe.defs.daemons`; what people are told of it, see
+`trajpipe.cli.verbs.doctor`.
 """
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import dagster as dg
 
@@ -15,8 +14,6 @@ from trajpipe.core.names import Stage
 from trajpipe.defs.dead_runs import DeadRun, dead_runs, end_dead_runs
 from trajpipe.defs.partitions import asset_key, recordings_partitions
 from trajpipe.pipeline.project import Project
-
-FRESH_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +44,6 @@ def dead_runs_of(home: Path, *, end: bool = False) -> list[DeadRun]:
         found = dead_runs(instance)
         if end:
             end_dead_runs(instance, found)
-        return found
-
-
-def live_daemons(home: Path, *, fresh_s: float = FRESH_S) -> dict[str, float]:
-    """Daemon ids that gave a sign of life lately → seconds since then; two of them are one too many.
-
-    Each kind of daemon keeps the last sign alone, so that two processes show as different ids of their kinds.
-
-    Args:
-        home: Holds `dagster.yaml`.
-        fresh_s: How old a sign may be, seconds.
-    """
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        beats = instance.get_daemon_heartbeats().values()
-        now = time.time()
-        found: dict[str, float] = {}
-        for beat in beats:
-            age = now - beat.timestamp
-            if beat.daemon_id is not None and age <= fresh_s:
-                found[beat.daemon_id] = min(age, found.get(beat.daemon_id, age))
         return found
 
 

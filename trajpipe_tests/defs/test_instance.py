@@ -1,23 +1,21 @@
-"""Dead runs, two daemons, partitions against files: on a real instance on disk.
+"""Dead runs, partitions against files: on a real instance on disk.
 
-What is not here: what people are told of it, see `trajpipe_tests.cli.test_doctor`.
+What is not here: daemons, see `test_daemons.py`; what people are told, see `trajpipe_tests.cli.test_doctor`.
 """
 
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
-from dagster._daemon.types import DaemonHeartbeat
 
 from trajpipe.core.names import Stage
 from trajpipe.defs.dead_runs import dead_runs
-from trajpipe.defs.instance import dead_runs_of, live_daemons, partition_states
+from trajpipe.defs.instance import dead_runs_of, partition_states
 from trajpipe.defs.partitions import asset_key
 from trajpipe.pipeline.init_dagster_home import prepare_home
 from trajpipe.pipeline.project import Project
@@ -97,15 +95,6 @@ def test_a_run_without_a_process_is_dead_after_a_long_silence(opened: dg.Dagster
     assert dead_runs(opened) == []
     (found,) = dead_runs(opened, silent_s=-1)
     assert (found.run_id, found.why) == (run, "it has said nothing for 0 minutes")
-
-
-def test_two_daemons_are_seen_and_one_that_fell_silent_is_not(home: Path, opened: dg.DagsterInstance) -> None:
-    now = time.time()
-    for kind, daemon, age in (("SENSOR", "one", 1), ("ASSET", "one", 5), ("SCHEDULER", "two", 9)):
-        opened.add_daemon_heartbeat(DaemonHeartbeat(now - age, kind, daemon, []))
-    assert set(live_daemons(home)) == {"one", "two"}
-    opened.add_daemon_heartbeat(DaemonHeartbeat(now - 600, "SCHEDULER", "two", []))
-    assert set(live_daemons(home)) == {"one"}
 
 
 def test_partitions_are_held_against_the_files(

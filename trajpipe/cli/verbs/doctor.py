@@ -1,6 +1,7 @@
 """`trajpipe doctor` and `trajpipe gc`: what ails a project, and what nobody needs any more.
 
-What is not here: looking, see `trajpipe.pipeline.doctor`, `trajpipe.pipeline.gc`, `trajpipe.defs.instance`.
+What is not here: looking, see `trajpipe.pipeline.doctor`, `trajpipe.pipeline.gc`, `trajpipe.defs.instance`,
+`trajpipe.defs.daemons`.
 """
 
 import os
@@ -14,6 +15,7 @@ from trajpipe.cli.terminal import EXIT_FINDINGS, EXIT_FINE, Terminal, cell, tabl
 from trajpipe.cli.verbs.options import CatalogueOption, RootOption, open_project
 
 if TYPE_CHECKING:
+    from trajpipe.defs.daemons import Daemons
     from trajpipe.defs.instance import PartitionState
     from trajpipe.pipeline.doctor import Diagnosis
     from trajpipe.pipeline.project import Project
@@ -81,6 +83,7 @@ def _instance(home: Path, project: "Project", fix: bool) -> "Iterator[Diagnosis]
         )
         return
     from trajpipe.defs import instance
+    from trajpipe.defs.daemons import daemons_of
 
     dead = instance.dead_runs_of(home, end=fix)
     for run in dead:
@@ -88,19 +91,20 @@ def _instance(home: Path, project: "Project", fix: bool) -> "Iterator[Diagnosis]
         yield Diagnosis("runs", Grade.FIXED if fix else Grade.WRONG, text, "" if fix else "--fix ends it")
     if not dead:
         yield Diagnosis("runs", Grade.FINE, "none that is said to run is dead")
-    yield from _daemons(instance.live_daemons(home))
+    yield from _daemons(daemons_of(home))
     for state in instance.partition_states(home, project, project.catalogue.datasets):
         yield from _partitions(state)
 
 
-def _daemons(live: dict[str, float]) -> "Iterator[Diagnosis]":
+def _daemons(daemons: "Daemons") -> "Iterator[Diagnosis]":
     from trajpipe.pipeline.doctor import Diagnosis, Grade
 
-    if len(live) > 1:
-        text = f"{len(live)} daemons work on one instance: {', '.join(sorted(live))}"
+    if daemons.count > 1:
+        text = f"{daemons.count} daemons work on one instance: {daemons.evidence}"
         yield Diagnosis("daemons", Grade.WRONG, text, "Stop all `trajpipe dev` and `dagster-daemon` but one.")
     else:
-        yield Diagnosis("daemons", Grade.FINE, "one is running" if live else "none is running")
+        word = "one is running" if daemons.count else "none is running"
+        yield Diagnosis("daemons", Grade.FINE, f"{word}: {daemons.evidence}")
 
 
 def _partitions(state: "PartitionState") -> "Iterator[Diagnosis]":
