@@ -21,7 +21,7 @@ from trajpipe.pipeline.diagnosis import Diagnosis, Grade
 from trajpipe.pipeline.doctor_libraries import look_at_libraries
 from trajpipe.pipeline.project import Project
 
-__all__ = ["LEAST_FREE", "Diagnosis", "Grade", "examine", "versions_agree"]
+__all__ = ["LEAST_FREE", "Diagnosis", "Grade", "clear_leftovers", "examine", "versions_agree"]
 
 LEAST_FREE: Final = 1 << 30
 
@@ -34,8 +34,8 @@ def examine(project: Project, *, fix: bool = False) -> list[Diagnosis]:
         fix: Delete dead writers' temporaries and locks: nobody's work.
     """
     looks: tuple[Callable[[], Iterator[Diagnosis]], ...] = (
-        lambda: _temporaries(project, fix),
-        lambda: _locks(project, fix),
+        lambda: _temporaries(project, fix=fix),
+        lambda: _locks(project, fix=fix),
         lambda: _disk(project.root),
         look_at_libraries,
         _dagster_versions,
@@ -44,13 +44,26 @@ def examine(project: Project, *, fix: bool = False) -> list[Diagnosis]:
     return [found for look in looks for found in look()]
 
 
+def clear_leftovers(project: Project) -> list[Diagnosis]:
+    """Delete dead writers' temporaries and locks, as `examine` does with `fix`.
+
+    Args:
+        project: The project.
+
+    Returns:
+        What was deleted.
+    """
+    found = [*_temporaries(project, fix=True), *_locks(project, fix=True)]
+    return [one for one in found if one.grade is Grade.FIXED]
+
+
 def _folders(project: Project) -> list[Path]:
     """The folders that outputs are made in, and those one level below."""
     top = [project.root / f for f in (names.FOLDER_DEMOS, names.FOLDER_STORES, names.FOLDER_LEROBOT)]
     return [f for t in top if t.is_dir() for f in (t, *sorted(p for p in t.iterdir() if p.is_dir()))]
 
 
-def _temporaries(project: Project, fix: bool) -> Iterator[Diagnosis]:
+def _temporaries(project: Project, *, fix: bool) -> Iterator[Diagnosis]:
     stale = [path for folder in _folders(project) for path in stale_temporaries(folder)]
     if not stale:
         yield Diagnosis("temporaries", Grade.FINE, "no dead writer left one")
@@ -65,7 +78,7 @@ def _temporaries(project: Project, fix: bool) -> Iterator[Diagnosis]:
         yield Diagnosis("temporaries", Grade.WRONG, text, "--fix deletes them; so does the next run")
 
 
-def _locks(project: Project, fix: bool) -> Iterator[Diagnosis]:
+def _locks(project: Project, *, fix: bool) -> Iterator[Diagnosis]:
     locks = [p for f in _folders(project) for p in f.glob(f".*{names.SUFFIX_LOCK}") if p.is_file()]
     stale = [lock for lock in locks if lock_is_stale(lock_holder(lock))]
     for lock in locks:

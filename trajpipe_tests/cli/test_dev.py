@@ -34,9 +34,9 @@ SERVE = """\
 import os, sys
 from trajpipe.cli.stopping import signals_handled
 from trajpipe.cli.terminal import Terminal
-from trajpipe.cli.verbs.dev import _serve
+from trajpipe.cli.dagster_session import serve
 with signals_handled():
-    _serve([sys.executable, "-c", sys.argv[1]], dict(os.environ), "http://127.0.0.1:9", Terminal())
+    serve([sys.executable, "-c", sys.argv[1]], dict(os.environ), "http://127.0.0.1:9", Terminal())
 """
 
 

@@ -11,10 +11,12 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import create_run_for_test
 
-from trajpipe.cli.verbs.dev import free_port, stop
+from trajpipe.cli.dagster_session import stop
+from trajpipe.cli.verbs.dev import free_port
 from trajpipe.core.errors import StateError
 from trajpipe.pipeline.init_dagster_home import prepare_home
 from trajpipe_tests.cli.conftest import Command
+from trajpipe_tests.defs.test_daemons import DAEMON, running, signs_of_life
 
 
 def test_doctor_tells_of_dead_runs_and_ends_them(invoke: Command, data: Path, tmp_path: Path) -> None:
@@ -36,6 +38,33 @@ def test_doctor_tells_of_dead_runs_and_ends_them(invoke: Command, data: Path, tm
     assert mended.code == 0
     assert "nothing is wrong" in mended.out
     assert "take_0, take_1, take_2" in mended.out  # recordings without a partition
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_two_real_daemons_are_seen_at_once_and_gone_as_soon_as_they_end(
+    tmp_path: Path, invoke: Command
+) -> None:
+    home = tmp_path / ".dagster"
+    for folder in (home, tmp_path / "other"):
+        prepare_home(folder)
+    (tmp_path / "datasets.yaml").write_text("version: 1\ndatasets: {}\n")
+    doctor = ("doctor", "--root", tmp_path, "--json")
+
+    def said() -> tuple[int, str]:
+        ran = invoke(*doctor)
+        (one,) = [d for d in ran.json["diagnoses"] if d["what"] == "daemons"]
+        return ran.code, one["text"]
+
+    assert said() == (0, "none is running: no process on this machine")
+    with running(DAEMON, home) as first, running(DAEMON, tmp_path / "other"):
+        assert said() == (0, f"one is running: process {first}")
+        with running(DAEMON, home) as second:
+            pids = ", ".join(map(str, sorted((first, second))))
+            assert said() == (1, f"2 daemons work on one instance: processes {pids}")
+    signs_of_life(home, abcdefghij=3)  # what the later one leaves behind
+    code, text = said()
+    assert code == 0
+    assert text.startswith("none is running: no process on this machine; last signs of life: abcdefgh ")
 
 
 def test_an_instance_that_cannot_be_written_is_told_of_and_not_opened(
@@ -103,7 +132,7 @@ def test_a_taken_port_is_passed_over() -> None:
 
 
 def test_stopping_ends_what_ignores_the_signal_and_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trajpipe.cli.verbs.dev.STOP_S", 0.3)
+    monkeypatch.setattr("trajpipe.cli.dagster_session.STOP_S", 0.3)
     code = (
         "import signal, subprocess, sys, time\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -1,34 +1,30 @@
 """`trajpipe dev`: `dagster dev` over this project, ready to look at.
 
-What is not here: the instance's files, see `trajpipe.pipeline.init_dagster_home`.
+What is not here: the instance's files, see `trajpipe.pipeline.init_dagster_home`; Dagster's processes, see
+`trajpipe.cli.dagster_session`.
 """
 
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from trajpipe.cli.stopping import STOPPING
-from trajpipe.cli.terminal import EXIT_COULD_NOT, EXIT_FINE, Terminal
+from trajpipe.cli.dagster_session import serve
+from trajpipe.cli.dev_lock import only_one
+from trajpipe.cli.terminal import Terminal
 from trajpipe.cli.verbs.options import CatalogueOption, RootOption, open_project
 from trajpipe.core.errors import StateError, UsageError
-from trajpipe.core.names import CATALOGUE
+from trajpipe.core.names import CATALOGUE, Stage
 
 if TYPE_CHECKING:
+    from trajpipe.defs.dead_runs import DeadRun
     from trajpipe.pipeline.project import Project
 
 EXAMPLES: Final = {"dev": "  trajpipe dev                 http://127.0.0.1:3000\n  trajpipe dev --port 3001"}
-READY_S: Final = 180.0
-STOP_S: Final = 30.0
 PORTS_TRIED: Final = 20
 WORKSPACE: Final = "workspace.yaml"
 MODULE: Final = "trajpipe.definitions"
@@ -51,8 +47,8 @@ def dev(
 ) -> int:
     """Start Dagster's UI and daemon over this project: sensors, schedules and automation run while it does.
 
-    The instance lies in ./.dagster: telemetry off, no dialog, runs of dead processes ended. Ctrl-C,
-    SIGTERM and a closed terminal stop it whole.
+    The instance lies in ./.dagster: telemetry off, no dialog, runs of dead processes ended; one `trajpipe
+    dev` at a time. Ctrl-C, SIGTERM and a closed terminal stop it whole, and say which runs that cut off.
     """
     from trajpipe.defs.open_databases import databases_of_home, kept_open
     from trajpipe.pipeline.init_dagster_home import HOME, prepare_home
@@ -66,10 +62,18 @@ def dev(
             "Dagster's instance can't be written", place=folder, hint="Name another: --home DIR."
         )
     environment = _environment(project, folder)
-    _end_dead_runs(folder, terminal)
-    chosen = free_port(host, port)
-    with kept_open(databases_of_home(folder)):
-        return _serve(_command(host, chosen), environment, f"http://{host}:{chosen}", terminal)
+    with only_one(folder) as tell:
+        _clear_away(folder, project, terminal, started=False)
+        chosen = free_port(host, port)
+        if chosen != port:
+            terminal.note(f"port {port} is taken: {chosen} instead")
+        url = f"http://{host}:{chosen}"
+        tell(url)
+        try:
+            with kept_open(databases_of_home(folder)):
+                return serve(_command(host, chosen), environment, url, terminal)
+        finally:
+            _clear_away(folder, project, terminal, started=True)
 
 
 def _environment(project: "Project", home: Path) -> dict[str, str]:
@@ -88,12 +92,36 @@ def _environment(project: "Project", home: Path) -> dict[str, str]:
     }
 
 
-def _end_dead_runs(home: Path, terminal: Terminal) -> None:
-    """End runs whose processes are gone, before somebody looks at them."""
-    from trajpipe.defs.instance import dead_runs_of
+def _clear_away(home: Path, project: "Project", terminal: Terminal, *, started: bool) -> None:
+    """End runs whose processes are gone and delete what they left half-written, before somebody looks at it.
 
-    for dead in dead_runs_of(home, end=True):
-        terminal.note(f"ended run {dead.run_id} of {dead.job}: {dead.why}")
+    Args:
+        home: DAGSTER_HOME.
+        project: Whose output folders are looked at.
+        terminal: Is told.
+        started: Dagster was started, and has ended by now: its runs were cut off.
+    """
+    from trajpipe.defs.instance import dead_runs_of
+    from trajpipe.pipeline.doctor import clear_leftovers
+
+    try:
+        dead = dead_runs_of(home, end=True)
+        said = [_cut_off(run) if started else f"ended run {_named(run)}: {run.why}" for run in dead]
+        said += [f"{one.what}: {one.text}" for one in clear_leftovers(project)]
+    except Exception as error:  # noqa: BLE001 - of any database; it must not hide why we stop
+        said = [f"not looked for what was cut off: {error}. `trajpipe doctor --fix` does it."]
+    with suppress(OSError):  # the terminal may be gone
+        for text in said:
+            terminal.note(text)
+
+
+def _named(run: "DeadRun") -> str:
+    return f"{run.run_id} of {run.job}{f' [{run.partition}]' if run.partition else ''}"
+
+
+def _cut_off(run: "DeadRun") -> str:
+    who = "the folder sensor" if run.job.endswith(f"_{Stage.DEMOS}") else "automation"
+    return f"run {_named(run)} was cut off; {who} asks for it again at the next start"
 
 
 def _command(host: str, port: int) -> list[str]:
@@ -114,68 +142,3 @@ def free_port(host: str, wanted: int) -> int:
                 probe.bind((host, port))
                 return port
     raise StateError("no port is free", got=f"{wanted} and the next {PORTS_TRIED - 1} on {host}")
-
-
-def _serve(command: list[str], environment: dict[str, str], url: str, terminal: Terminal) -> int:
-    """Run Dagster until it ends or we are asked to stop; its own processes end with it.
-
-    It leads a session of its own: a Ctrl-C of the terminal reaches us alone, and we pass it on once.
-    """
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with STOPPING.held(), _heeded_by_children():
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True
-            )
-            STOPPING.groups.add(process.pid)
-        if _wait_until_ready(process, url):
-            terminal.print(f"ready: {url}")
-            terminal.document({"ready": True, "url": url, "pid": process.pid})
-        code = process.wait()
-        terminal.note(f"dagster dev ended with code {code}")
-        return EXIT_FINE if code == 0 else EXIT_COULD_NOT
-    finally:
-        if process is not None:
-            stop(process)
-            STOPPING.groups.discard(process.pid)
-
-
-@contextmanager
-def _heeded_by_children() -> Iterator[None]:
-    """Processes started inside heed SIGINT and SIGTERM, also where we were started to ignore them.
-
-    A shell's background job ignores SIGINT, and whatever it starts would: ignoring is inherited, a handler of
-    ours becomes the default action.
-    """
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, lambda *_: None)
-    try:
-        yield
-    finally:
-        for number in ignored:
-            signal.signal(number, signal.SIG_IGN)
-
-
-def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str) -> bool:
-    """Wait until the web server answers; False when it ended or took too long."""
-    deadline = time.monotonic() + READY_S
-    while process.poll() is None and time.monotonic() < deadline:
-        with suppress(OSError), urllib.request.urlopen(f"{url}/server_info", timeout=5):  # noqa: S310 - ours
-            return True
-        time.sleep(0.25)
-    return False
-
-
-def stop(process: "subprocess.Popen[bytes]") -> None:
-    """Stop `dagster dev` and everything it started: SIGINT, then SIGTERM, then SIGKILL to its session."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if process.poll() is not None:
-            break
-        process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # its session: what it left behind
-    process.wait()
