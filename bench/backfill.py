@@ -211,11 +211,12 @@ def measure(root: Path, home: Path, slots: int) -> dict[str, Any]:
     with services(root, home, log) as (url, leader):
         ready = time.monotonic() - began
         with Watch(leader) as watch:
-            began = time.monotonic()
+            began, launched = time.monotonic(), time.time()
             report = gate_of_run(
                 launch(url, keys), home, GateOptions(), timeout_s=120 + 30 * len(keys), poll_s=0.5
             )
             seconds = time.monotonic() - began
+    first, last = (moment - launched for moment in span(home))
     quarter = max(1, len(watch.memory_mb) // 4)
     return {
         "recordings": len(keys),
@@ -224,7 +225,9 @@ def measure(root: Path, home: Path, slots: int) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "ready_s": round(ready, 1),
         "seconds": round(seconds, 1),
-        "each_s": round(seconds / len(keys), 3),
+        "first_run_s": round(first, 1),
+        "last_run_s": round(last, 1),
+        "each_s": round((last - first) / len(keys), 3),
         "cpu_each_s": {k: round(v / len(keys), 3) for k, v in sorted(watch.cpu.items())},
         "memory_mb": [round(max(part)) for part in (watch.memory_mb[:quarter], watch.memory_mb[-quarter:])],
         "events_each": round(rows(home) / len(keys), 1),
@@ -248,6 +251,14 @@ def runs(home: Path) -> int:
         return int(database.execute("SELECT COUNT(*) FROM runs").fetchone()[0])
 
 
+def span(home: Path) -> tuple[float, float]:
+    """When the first run was made and the last one ended, seconds since the epoch."""
+    with sqlite3.connect(home / "history/runs.db") as database:
+        query = "SELECT MIN(strftime('%s', create_timestamp)), MAX(end_time) FROM runs"
+        first, last = database.execute(query).fetchone()
+    return float(first), float(last)
+
+
 def rows(home: Path) -> int:
     """Events of all runs."""
     total = 0
@@ -265,7 +276,8 @@ def line(found: dict[str, Any]) -> str:
     return (
         f"{found['recordings']} recordings in {found['runs']} runs, {found['slots']} slots, "
         f"{found['cores']} cores: "
-        f"{found['seconds']:.0f} s, {found['each_s']:.2f} s each; "
+        f"{found['each_s']:.2f} s each (first run after {found['first_run_s']:.0f} s, last one's end after "
+        f"{found['last_run_s']:.0f} s, told after {found['seconds']:.0f} s); "
         f"processor time each {sum(cpu.values()):.2f} s ({each}); "
         f"{found['events_each']:.0f} events and {found['bytes_each'] / 1000:.0f} kB each; "
         f"memory of the services {before} MB at first, {after} MB at last; "
