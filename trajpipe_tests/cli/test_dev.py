@@ -129,6 +129,7 @@ def test_sigterm_stops_the_whole_session_also_of_a_background_job(project: Path)
         assert process.wait(120) == 143
         assert in_session(leader) == []
     assert "Dagster services shut down" in log.read_text()  # asked, not killed
+    assert "superseded" not in log.read_text()
 
 
 def test_a_closed_terminal_stops_the_whole_session(project: Path) -> None:

@@ -76,6 +76,10 @@ def dev(
             _clear_away(folder, project, terminal, started=True)
 
 
+# `dagster dev` tells its user to take another command, which nobody typed here.
+_OTHER_COMMAND: Final = "ignore:Function `dev_command` is superseded"
+
+
 def _environment(project: "Project", home: Path) -> dict[str, str]:
     """The environment of Dagster's processes: they find the catalogue by `TRAJPIPE_DATA`."""
     path = project.catalogue.path.absolute()
@@ -85,7 +89,9 @@ def _environment(project: "Project", home: Path) -> dict[str, str]:
             place=path,
             expected=f"a catalogue named {CATALOGUE} in the data folder",
         )
+    quiet = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _OTHER_COMMAND)))
     return os.environ | {
+        "PYTHONWARNINGS": quiet,
         "DAGSTER_HOME": str(home),
         "TRAJPIPE_DATA": str(project.root),
         "DAGSTER_DISABLE_TELEMETRY": "yes",
