@@ -19,7 +19,7 @@ from trajpipe.core.findings import Finding, Findings, Place, Severity
 from trajpipe.core.names import Stage
 from trajpipe.defs.checks import check_name
 from trajpipe.defs.partitions import PARTITION_TAGS
-from trajpipe.pipeline.gate import GateOptions, require_known_checks
+from trajpipe.pipeline.gate import NOT_THE_DATA, GateOptions, require_known_checks
 from trajpipe.pipeline.gate_outcomes import (
     BUILDS,
     BUILDS_TITLE,
@@ -285,9 +285,13 @@ def _by_its_data(instance: dg.DagsterInstance, run: dg.DagsterRun, outcomes: Seq
     """True when checks that failed tell why a run is red: its steps ended by themselves.
 
     A run that was killed or cancelled leaves no step failure, or a step that never ended; a step that broke
-    down leaves checks of its own unrun. What is downstream of a blocking failure isn't started at all.
+    down leaves checks of its own unrun; a full disk or a file that another writer holds says so. What is
+    downstream of a blocking failure isn't started at all.
     """
-    if run.status is not dg.DagsterRunStatus.FAILURE or all(o.state is not State.FAILED for o in outcomes):
+    failed = [o for o in outcomes if o.state is State.FAILED]
+    if run.status is not dg.DagsterRunStatus.FAILURE or not failed:
+        return False
+    if any(finding.code in NOT_THE_DATA for outcome in failed for finding in outcome.findings):
         return False
     steps = {s.step_key: s.status.value if s.status else "" for s in instance.get_run_step_stats(run.run_id)}
     unrun = {f"{o.dataset}__{o.stage.value}" for o in outcomes if o.state is State.NEVER_RAN}

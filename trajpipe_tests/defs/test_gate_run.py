@@ -3,6 +3,7 @@
 What is not here: what outcomes come to, see `trajpipe_tests.pipeline.test_gate`.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -85,6 +86,17 @@ def test_a_broken_recordings_run_is_code_1_with_its_finding(built: Built) -> Non
     assert [f.severity for f in failed.findings] == [Severity.ERROR]
     assert "HDF5" in str(next(iter(failed.findings)))
     assert {o.state for o in report.outcomes} == {State.FAILED, State.NOT_REACHED}
+
+
+def test_a_recording_that_somebody_writes_is_no_fault_of_its_data(runner: Runner) -> None:
+    runner.run("scan_job")
+    with (runner.root / f"raw/{GOOD[0]}.hdf5").open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as HDF5 does
+        run = runner.run("lift_demos", GOOD[0])
+    report = gate_on(runner.instance, run.run_id, GateOptions())
+    assert report.code == 2
+    (failure,) = report.failures
+    assert "is being written" in failure.message
 
 
 def test_the_build_runs_checks_of_store_and_export_are_read(built: Built) -> None:
