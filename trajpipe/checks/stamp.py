@@ -20,17 +20,17 @@ def _rule(code: str) -> Rule:
 
     def stamp_matches(subject: Subject) -> Iterator[Finding]:
         """Compare the SHA-256 of a file or folder with that in `<name>.recipe.json`; no stamp, no finding."""
-        stamp = provenance.read_stamp(subject.path)
-        recorded = None if stamp is None else stamp["output"].get("sha256")
-        if recorded is None:
+        recorded = provenance.hashes_of(provenance.read_stamp(subject.path))
+        if not recorded:
             return
         found = provenance.sha256_path(subject.path)
-        if found != recorded:
+        if found not in recorded:
             message = (
                 f"it was changed after it was built; build it again, or delete "
                 f"{subject.path.name}{names.SUFFIX_RECIPE} to take it as it is"
             )
-            yield Finding(code, Severity.ERROR, message, Place(file=subject.path.name), found, str(recorded))
+            expected = " or ".join(sorted(recorded))
+            yield Finding(code, Severity.ERROR, message, Place(file=subject.path.name), found, expected)
 
     return stamp_matches
 

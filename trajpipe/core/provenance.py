@@ -104,24 +104,47 @@ def beside(output: Path, suffix: str) -> Path:
     return output.with_name(output.name + suffix)
 
 
-def stamp(output: Path, recipe: Recipe, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def stamp(
+    output: Path,
+    recipe: Recipe,
+    extra: Mapping[str, Any] | None = None,
+    identity: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Write `<output>.recipe.json`: the recipe, its key, the output's SHA-256 and size.
 
     The output's modification time and inode are kept too, so that an untouched file need not be hashed again.
+
+    Args:
+        output: The output.
+        recipe: What it was made of.
+        extra: Kept in the stamp.
+        identity: Of the output, where `identity_of` told it already.
     """
-    value = recipe.to_json() | {"key": recipe.key(), "output": _identity(output)} | dict(extra or {})
+    made = dict(identity or identity_of(output))
+    value = recipe.to_json() | {"key": recipe.key(), "output": made} | dict(extra or {})
     atomic.write_json(beside(output, names.SUFFIX_RECIPE), value)
     return value
 
 
-def claim(output: Path, recipe: Recipe) -> None:
-    """Say that an output about to appear is ours, unless a stamp says so already.
+def claim(output: Path, recipe: Recipe, coming: Mapping[str, Any]) -> None:
+    """Say that what is about to appear in an output's place is ours, whatever stamp is there.
 
     A claim never counts as unchanged; `stamp` replaces it. After a kill in between it still tells our own
-    output from a file that somebody else put there.
+    output from a file that somebody else put there, or changed.
+
+    Args:
+        output: The output.
+        recipe: What it is made of.
+        coming: Identity of what will be published, see `identity_of`.
     """
-    if read_stamp(output) is None:
-        atomic.write_json(beside(output, names.SUFFIX_RECIPE), recipe.to_json() | {"key": "", "output": {}})
+    before = read_stamp(output) or recipe.to_json() | {"key": "", "output": {}}
+    atomic.write_json(beside(output, names.SUFFIX_RECIPE), before | {"coming": dict(coming)})
+
+
+def hashes_of(stamp: Mapping[str, Any] | None) -> set[str]:
+    """SHA-256s that an output of this stamp may have: of what was made and, after a kill, what came then."""
+    recorded = [] if stamp is None else [stamp["output"], stamp.get("coming") or {}]
+    return {str(one["sha256"]) for one in recorded if "sha256" in one}
 
 
 def read_stamp(output: Path) -> dict[str, Any] | None:
@@ -149,7 +172,8 @@ def unchanged(output: Path, recipe: Recipe) -> bool:
     return bool(recorded.get("sha256") == sha256_path(output))
 
 
-def _identity(output: Path) -> dict[str, Any]:
+def identity_of(output: Path) -> dict[str, Any]:
+    """SHA-256, size and touch of an output; the same under a temporary name in the same folder."""
     return {"sha256": sha256_path(output), "size": size_of(output), "touch": touch_of(output)}
 
 

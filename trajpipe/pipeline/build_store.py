@@ -207,7 +207,7 @@ def _departed(plan: StorePlan) -> list[LedgerEntry]:
     if not gone:
         return []
     before = (provenance.read_stamp(plan.target) or {}).get("inputs", {})
-    here = {sha256_of_output(p) for p in plan.inputs}  # of one that has another name, since others came or went
+    here = {sha256_of_output(p) for p in plan.inputs}  # one may have another name, as others came or went
     return [_all_removed(e) for e in gone if before.get(e.recording) not in here]
 
 

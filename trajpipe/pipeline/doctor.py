@@ -172,4 +172,4 @@ def _changed(output: Path) -> bool:
     recorded = stamp["output"]
     if recorded.get("touch") == provenance.touch_of(output):
         return False
-    return bool(recorded.get("sha256") != provenance.sha256_path(output))
+    return provenance.sha256_path(output) not in provenance.hashes_of(stamp)

@@ -183,9 +183,10 @@ def _build(job: Job) -> StageResult:
             )
             _note_failure(job, result)
             return result
-        provenance.claim(job.target, job.recipe)
+        coming = provenance.identity_of(temporary)
+        provenance.claim(job.target, job.recipe, coming)
         atomic.publish(temporary, job.target)
-    stamp = provenance.stamp(job.target, job.recipe, {**job.extra, "facts": made.facts})
+    stamp = provenance.stamp(job.target, job.recipe, {**job.extra, "facts": made.facts}, coming)
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_LEDGER), made.ledger.to_json())
     atomic.write_json(provenance.beside(job.target, names.SUFFIX_CHECKS), report.to_json())
     _forget_failure(job)

@@ -60,5 +60,33 @@ def test_an_untouched_output_passes_and_a_changed_one_fails(outputs: dict[Stage,
 def test_a_claim_has_no_hash_to_compare_with(outputs: dict[Stage, Path], tmp_path: Path) -> None:
     path = tmp_path / "s.h5"
     path.write_bytes(b"")
-    provenance.claim(path, provenance.Recipe("store", {}, {}, "x"))
+    provenance.claim(path, provenance.Recipe("store", {}, {}, "x"), {})
     assert result_of(Stage.STORE, path).passed
+
+
+def write(path: Path, text: str, *, folder: bool) -> None:
+    """An output of this content, a file or a folder."""
+    if folder:
+        (path / "meta").mkdir(parents=True, exist_ok=True)
+    (path / "meta/info.json" if folder else path).write_text(text)
+
+
+@pytest.mark.parametrize("stage", [Stage.DEMOS, Stage.STORE, Stage.LEROBOT])
+def test_after_a_kill_between_output_and_stamp_old_and_new_are_ours(tmp_path: Path, stage: Stage) -> None:
+    path, new, folder = tmp_path / "output", tmp_path / ".new", stage is Stage.LEROBOT
+    recipe = provenance.Recipe(stage.value, {}, {}, "2")
+    write(path, "old", folder=folder)
+    provenance.stamp(path, provenance.Recipe(stage.value, {}, {}, "1"))
+    write(new, "new", folder=folder)
+    coming = provenance.identity_of(new)
+    provenance.claim(path, recipe, coming)
+    assert result_of(stage, path).passed  # killed before the output came
+    path.rename(tmp_path / "kept")
+    new.rename(path)
+    assert provenance.identity_of(path) == coming
+    assert result_of(stage, path).passed  # killed before its stamp was written
+    assert not provenance.unchanged(path, recipe)  # it is built again
+    write(path, "mine", folder=folder)
+    (finding,) = result_of(stage, path).findings
+    assert finding.expected == " or ".join(sorted(provenance.hashes_of(provenance.read_stamp(path))))
+    assert str(coming["sha256"]) in str(finding.expected)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -24,6 +23,7 @@ from PIL import Image
 
 from trajpipe.checks import certificate
 from trajpipe.checks.certificate import sampled
+from trajpipe.checks.lerobot_l2 import frame_at
 from trajpipe.checks.registry import CheckReport, run_checks
 from trajpipe.core.conventions import ActionConvention, Conventions, QuaternionSite, TermConvention
 from trajpipe.core.errors import InputError, UsageError
@@ -140,10 +140,10 @@ def test_one_store_per_scene_is_certified_as_one(built: Path) -> None:
 
 def test_one_video_is_open_at_a_time(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A decoder per episode kept open costs memory by the dataset, and every file descriptor in the end."""
-    opened, frame_at = list[int](), certificate.frame_at
+    opened = list[int]()
 
     def counted(*given: Any) -> Any:
-        names = [os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+        names = [str(f.readlink()) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
         opened.append(sum(name.endswith(".mp4") for name in names))
         return frame_at(*given)
 

@@ -73,7 +73,7 @@ def test_an_output_whose_stamp_was_never_written_is_still_ours(raw: Path, tmp_pa
     recipe = provenance.beside(store, names.SUFFIX_RECIPE)
     before = recipe.read_bytes()
     recipe.unlink()
-    provenance.claim(store, provenance.Recipe("store", {}, {}, "x"))
+    provenance.claim(store, provenance.Recipe("store", {}, {}, "x"), {})
     again = convert([raw], store, "store")[-1]
     assert (result.status, again.status) == (Status.BUILT, Status.BUILT)
     assert len(recipe.read_bytes()) == len(before)
