@@ -39,15 +39,24 @@ def check_specs(
         stage: The stage.
         partitions: The asset's partitions: without them a later pass would hide a failed partition.
     """
-    rules = [(check_name(rule.code), rule.blocking, rule.title) for rule in checks_of(stage)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)  # partitioned checks; the version is pinned
         return [
             dg.AssetCheckSpec(
                 name, asset=key, blocking=blocking, description=title, partitions_def=partitions
             )
-            for name, blocking, title in (*_OWN, *rules)
+            for name, blocking, title in _checks(stage)
         ]
+
+
+def blocking_checks(stage: Stage) -> set[str]:
+    """Names of a stage's checks of which a failure stops what is downstream."""
+    return {name for name, blocking, _ in _checks(stage) if blocking}
+
+
+def _checks(stage: Stage) -> list[tuple[str, bool, str]]:
+    """(name, blocking, title) of each check of a stage: our own two and its rules."""
+    return [*_OWN, *((check_name(rule.code), rule.blocking, rule.title) for rule in checks_of(stage))]
 
 
 def results_of_stage(

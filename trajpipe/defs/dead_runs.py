@@ -40,6 +40,11 @@ class DeadRun:
     partition: str
     why: str
 
+    @property
+    def name(self) -> str:
+        """`<run id> of <job> [<partition>]`."""
+        return f"{self.run_id} of {self.job}{f' [{self.partition}]' if self.partition else ''}"
+
 
 def dead_runs(instance: dg.DagsterInstance, *, silent_s: float = SILENT_S) -> list[DeadRun]:
     """Runs that are said to be running and are not.

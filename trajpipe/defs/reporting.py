@@ -14,11 +14,10 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
 
-from trajpipe.checks.registry import checks_of
 from trajpipe.core.names import Stage
-from trajpipe.defs.checks import BUILDS, check_name
+from trajpipe.defs.checks import blocking_checks
+from trajpipe.defs.scan import DATA_VERSION_TAG
 
-VERSION: Final = "dagster/data_version"
 _CODE: Final = "dagster/code_version"
 _OURS: Final = "dagster/data_version_is_user_provided"
 _INPUT_VERSION: Final = "dagster/input_data_version/"
@@ -26,23 +25,23 @@ _INPUT_EVENT: Final = "dagster/input_event_pointer/"
 
 
 def materialization(
-    spec: dg.AssetSpec,
+    key: dg.AssetKey,
     partition: str,
-    data_version: str,
+    versions: tuple[str, str],
     metadata: Mapping[str, Any],
     inputs: Mapping[str, str],
 ) -> dg.AssetMaterialization:
     """The event that a partition of an asset was made.
 
     Args:
-        spec: The asset.
+        key: The asset.
         partition: Its partition key.
-        data_version: Of what was made.
+        versions: Of what was made, and of the code that made it.
         metadata: For the asset's page.
         inputs: Tags that say what it was made of, see `input_tags`.
     """
-    tags = {VERSION: data_version, _CODE: str(spec.code_version), _OURS: "true", **inputs}
-    return dg.AssetMaterialization(spec.key, partition=partition, metadata=dict(metadata), tags=tags)
+    tags = {DATA_VERSION_TAG: versions[0], _CODE: versions[1], _OURS: "true", **inputs}
+    return dg.AssetMaterialization(key, partition=partition, metadata=dict(metadata), tags=tags)
 
 
 def input_tags(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey], partition: str) -> dict[str, str]:
@@ -60,7 +59,9 @@ def input_tags(instance: dg.DagsterInstance, keys: Iterable[dg.AssetKey], partit
         record = latest(instance, key, partition)
         event = record.asset_materialization if record is not None else None
         name = key.to_user_string()
-        tags[_INPUT_VERSION + name] = (event.tags or {}).get(VERSION, "INITIAL") if event else "INITIAL"
+        tags[_INPUT_VERSION + name] = (
+            (event.tags or {}).get(DATA_VERSION_TAG, "INITIAL") if event else "INITIAL"
+        )
         tags[_INPUT_EVENT + name] = str(record.storage_id) if record is not None else "NULL"
     return tags
 
@@ -86,7 +87,7 @@ def evaluations(
         partition: Partition key, "" for a stage without.
         record: The materialization that was checked, when there is one.
     """
-    blocking = {check_name(rule.code) for rule in checks_of(stage) if rule.blocking} | {BUILDS}
+    blocking = blocking_checks(stage)
     target = (
         Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
         if record is not None

@@ -150,13 +150,14 @@ def _to_ingest(
 
 def _owed(instance: dg.DagsterInstance, project: Project, name: str, changes: Changes) -> list[str]:
     """Keys of known recordings without an L2 file of their content, which nobody is making."""
+    passed_over = {*changes.added, *changes.changed, *changes.unreadable}
     known = [
         (recording, seen)
         for recording in project.recordings(name)
         if (seen := changes.state.get(recording.key)) is not None
         and seen.sha256
         and not seen.writing
-        and recording.key not in (*changes.added, *changes.changed, *changes.unreadable)
+        and recording.key not in passed_over
         and (seen.asked or is_absent(project, recording))
     ]
     if not known or _has_runs(instance, name):

@@ -121,11 +121,10 @@ def stage_asset(definition: StageDefinition) -> dg.AssetsDefinition:
     A run of a partitioned stage may hold several partitions: one that fails leaves the others alone, and the
     run is red at its end.
     """
-    spec = definition.spec()
 
     @dg.multi_asset(
         name=f"{definition.dataset.name}__{definition.stage.value}",
-        specs=[spec],
+        specs=[definition.spec()],
         check_specs=check_specs(definition.key, definition.stage, definition.partitions),
         can_subset=True,
         partitions_def=definition.partitions,
@@ -205,7 +204,8 @@ class _Work:
             version = dg.DataVersion(result.data_version)
             return dg.MaterializeResult(asset_key=definition.key, data_version=version, metadata=metadata)
         inputs = input_tags(instance, [dep.asset_key for dep in definition.deps], key)
-        return materialization(definition.spec(), key, result.data_version, metadata, inputs)
+        versions = result.data_version, definition.code_version
+        return materialization(definition.key, key, versions, metadata, inputs)
 
     def _results(self, key: str, result: StageResult) -> Iterator[dg.AssetCheckResult]:
         """Of the stage; rules that were registered after an unchanged output was built run now."""

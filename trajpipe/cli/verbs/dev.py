@@ -28,6 +28,8 @@ EXAMPLES: Final = {"dev": "  trajpipe dev                 http://127.0.0.1:3000\
 PORTS_TRIED: Final = 20
 WORKSPACE: Final = "workspace.yaml"
 MODULE: Final = "trajpipe.definitions"
+# `dagster dev` tells its user to take another command, which nobody typed here.
+_OTHER_COMMAND: Final = "ignore:Function `dev_command` is superseded"
 
 
 def dev(
@@ -76,10 +78,6 @@ def dev(
             _clear_away(folder, project, terminal, started=True)
 
 
-# `dagster dev` tells its user to take another command, which nobody typed here.
-_OTHER_COMMAND: Final = "ignore:Function `dev_command` is superseded"
-
-
 def _environment(project: "Project", home: Path) -> dict[str, str]:
     """The environment of Dagster's processes: they find the catalogue by `TRAJPIPE_DATA`."""
     path = project.catalogue.path.absolute()
@@ -112,7 +110,7 @@ def _clear_away(home: Path, project: "Project", terminal: Terminal, *, started: 
 
     try:
         dead = dead_runs_of(home, end=True)
-        said = [_cut_off(run) if started else f"ended run {_named(run)}: {run.why}" for run in dead]
+        said = [_cut_off(run) if started else f"ended run {run.name}: {run.why}" for run in dead]
         said += [f"{one.what}: {one.text}" for one in clear_leftovers(project)]
     except Exception as error:  # noqa: BLE001 - of any database; it must not hide why we stop
         said = [f"not looked for what was cut off: {error}. `trajpipe doctor --fix` does it."]
@@ -121,13 +119,9 @@ def _clear_away(home: Path, project: "Project", terminal: Terminal, *, started: 
             terminal.note(text)
 
 
-def _named(run: "DeadRun") -> str:
-    return f"{run.run_id} of {run.job}{f' [{run.partition}]' if run.partition else ''}"
-
-
 def _cut_off(run: "DeadRun") -> str:
     who = "the folder sensor" if run.job.endswith(f"_{Stage.DEMOS}") else "automation"
-    return f"run {_named(run)} was cut off; {who} asks for it again at the next start"
+    return f"run {run.name} was cut off; {who} asks for it again at the next start"
 
 
 def _command(host: str, port: int) -> list[str]:

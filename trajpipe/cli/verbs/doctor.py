@@ -87,7 +87,7 @@ def _instance(home: Path, project: "Project", fix: bool) -> "Iterator[Diagnosis]
 
     dead = instance.dead_runs_of(home, end=fix)
     for run in dead:
-        text = f"run {run.run_id} of {run.job}{f' [{run.partition}]' if run.partition else ''}: {run.why}"
+        text = f"run {run.name}: {run.why}"
         yield Diagnosis("runs", Grade.FIXED if fix else Grade.WRONG, text, "" if fix else "--fix ends it")
     if not dead:
         yield Diagnosis("runs", Grade.FINE, "none that is said to run is dead")
